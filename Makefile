@@ -1,0 +1,110 @@
+# make help lists the targets. MUJOCO=3.17.0 uses another release of MuJoCo: every release has its own
+# virtual environment and build directory.
+
+NEWEST := 4.0.0
+MUJOCO ?= $(NEWEST)
+PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+
+SUFFIX := $(if $(filter $(NEWEST),$(MUJOCO)),,-$(MUJOCO))
+VENV := .venv$(SUFFIX)
+BUILD := build$(SUFFIX)
+VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
+
+# ninja, and cmake where the system's is too old, are in the virtual environment
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+CONFIGURE = cmake -DDIFFMJ_PYTHON=$(VENV_PYTHON) --preset
+CTEST = ctest --output-on-failure --no-tests=error --parallel $(JOBS) --test-dir
+PYTEST = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m pytest tests/python
+CXX_FILES = find include src tests bench examples python -name '*.h' -o -name '*.cc'
+CMAKE_FILES = find CMakeLists.txt cmake bench examples python tests -name CMakeLists.txt -o -name '*.cmake'
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(VENV)/.ready: scripts/setup.sh scripts/requirements.txt scripts/requirements-fixtures.txt
+	scripts/setup.sh $(PYTHON) $(VENV) $(MUJOCO)
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.ready ## the virtual environment, and packages that are missing
+
+$(BUILD)/build.ninja: $(VENV)/.ready CMakePresets.json
+	$(CONFIGURE) dev -B $(BUILD)
+	@touch $@
+
+.PHONY: build
+build: $(BUILD)/build.ninja ## library, command-line program, Python package, tests
+	cmake --build $(BUILD) --parallel $(JOBS)
+
+.PHONY: test
+test: build ## all tests, C++ and Python
+	$(CTEST) $(BUILD)
+	$(PYTEST)
+
+.PHONY: test-unit
+test-unit: build ## the quick C++ tests
+	$(CTEST) $(BUILD) -L unit
+
+.PHONY: test-smoke
+test-smoke: build ## a few tests of every part, for another release of MuJoCo
+	$(CTEST) $(BUILD) -L smoke
+	$(PYTEST) -m smoke
+
+.PHONY: demo
+demo: build ## what diffmj is for, on one model
+	PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) examples/demo.py
+
+.PHONY: bench
+bench: $(VENV)/.ready ## the benchmarks, in an optimised build
+	$(CONFIGURE) release -B build-release$(SUFFIX)
+	cmake --build build-release$(SUFFIX) --parallel $(JOBS)
+	@for bench in build-release$(SUFFIX)/bench/bench_*; do \
+	  if [ -f $$bench ] && [ -x $$bench ]; then $$bench || exit 1; fi; done
+
+.PHONY: asan
+asan: $(VENV)/.ready ## the C++ unit tests under the address and undefined behaviour sanitizers
+	$(CONFIGURE) asan-ubsan
+	cmake --build --preset asan-ubsan --parallel $(JOBS)
+	ctest --preset asan-ubsan --parallel $(JOBS) -L unit
+
+.PHONY: tsan
+tsan: $(VENV)/.ready ## the C++ unit tests under the thread sanitizer
+	$(CONFIGURE) tsan
+	cmake --build --preset tsan --parallel $(JOBS)
+	ctest --preset tsan --parallel $(JOBS) -L unit
+
+.PHONY: tidy
+tidy: $(BUILD)/build.ninja ## clang-tidy
+	find src tests bench examples python/src -name '*.cc' -not -path '*/cmake_project/*' | \
+	  xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD)
+
+$(VENV)/.ready-dev: $(VENV)/.ready scripts/requirements-dev.txt
+	$(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check -r scripts/requirements-dev.txt
+	@touch $@
+
+.PHONY: format
+format: $(VENV)/.ready-dev ## format C++, CMake and Python
+	$(CXX_FILES) | xargs clang-format -i
+	$(CMAKE_FILES) | xargs gersemi --in-place
+	ruff format
+	ruff check --fix
+
+.PHONY: lint
+lint: $(VENV)/.ready-dev ## is everything formatted?
+	$(CXX_FILES) | xargs clang-format --dry-run --Werror
+	$(CMAKE_FILES) | xargs gersemi --check
+	ruff format --check
+	ruff check
+
+.PHONY: clean
+clean: ## remove what was built; virtual environments stay
+	rm -rf build build-* dist
+
+.PHONY: distclean
+distclean: clean ## remove the virtual environments too
+	rm -rf .venv .venv-*

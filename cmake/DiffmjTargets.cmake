@@ -1,0 +1,46 @@
+# The two shapes of executable that repeat: a test and a benchmark.
+
+# What every target of this project is compiled with.
+function(diffmj_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_options(
+    ${target}
+    PRIVATE -Wall -Wextra -Wconversion $<$<BOOL:${DIFFMJ_WERROR}>:-Werror>
+  )
+endfunction()
+
+# diffmj_test(<name> SOURCES <file>... LABELS <label>...)
+# One executable, one ctest. It may include the library's internal headers.
+function(diffmj_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LABELS")
+  add_executable(${name} ${arg_SOURCES})
+  diffmj_compile_options(${name})
+  target_link_libraries(${name} PRIVATE diffmj_test_base GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+endfunction()
+
+# diffmj_bench(<name> SOURCES <file>...)
+# One executable of Google benchmark. It may include the library's internal headers.
+function(diffmj_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+  add_executable(${name} ${arg_SOURCES})
+  diffmj_compile_options(${name})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_compile_definitions(${name} PRIVATE ${DIFFMJ_TEST_DEFINITIONS})
+  target_link_libraries(${name} PRIVATE diffmj::diffmj Eigen3::Eigen benchmark::benchmark_main)
+endfunction()
+
+# Sets <variable> to the directory of a Python package of DIFFMJ_PYTHON, or to "". Does not import it.
+function(diffmj_python_package package variable)
+  execute_process(
+    COMMAND
+      "${DIFFMJ_PYTHON}" -c
+      "import importlib.util as u; s = u.find_spec('${package}'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_VARIABLE directory
+    OUTPUT_STRIP_TRAILING_WHITESPACE
+    ERROR_QUIET
+  )
+  set(${variable} "${directory}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,63 @@
+// check_gradient(): is the gradient of this model, at this state, right?
+#ifndef DIFFMJ_CHECK_H_
+#define DIFFMJ_CHECK_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "diffmj/model.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj {
+
+struct CheckOptions {
+  int nstep = 10;           // length of the rollout that is checked
+  int directions = 8;       // random directions in (qpos, qvel, act, every ctrl)
+  unsigned seed = 1;        // of directions and cotangents
+  double tolerance = 1e-5;  // relative to max(|adjoint|, |differences|, |gradient|/√n)
+  // Polled between directions; true stops with Interrupted.
+  std::function<bool()> interrupted = {};
+  // Called with the share of the work that is done, from 0 to 1.
+  std::function<void(double)> progress = {};
+};
+
+// One random direction: the adjoint's number, Ridders' differences of mj_step, their error bar.
+struct CheckDirection {
+  double adjoint = 0;
+  double differences = 0;
+  double error_bar = 0;  // Ridders' own estimate
+  double error = 0;      // |adjoint - differences| / scale
+  // inconclusive: the error bar alone exceeds the tolerance (a kink, or a solver that is too loose)
+  enum class Verdict { kAgrees, kDiffers, kInconclusive } verdict = Verdict::kAgrees;
+};
+
+// The place along the rollout that is nearest to a change of the active set.
+struct Kink {
+  std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...
+  int step = -1;        // -1: the rollout meets no constraint
+  double distance = 0;  // in the units below
+  std::string unit;     // "m", "rad" or "share of the constraint's force range"
+};
+
+struct CheckReport {
+  bool passed = false;  // every direction agrees
+  std::vector<CheckDirection> directions;
+  double solver_residual = 0;   // max over steps of |M a - τ - Jᵀf| / (1 + |M a|)
+  double adjoint_residual = 0;  // max over steps of |H λ - a_bar| / |a_bar|
+  Kink nearest_kink;
+  GradientPath path = GradientPath::kImplicit;
+  std::string path_reason;
+  std::vector<std::string> features;  // what the model uses, by name
+  std::vector<std::string> advice;    // what would make its gradients better
+  std::vector<Warning> warnings;
+};
+
+// Rolls out on the tightened model, compares the adjoint with differences of mj_step in random
+// directions. Throws InputError if the rollout itself fails.
+[[nodiscard]] CheckReport check_gradient(const Model& model, const RolloutInput& input,
+                                         const CheckOptions& options = {});
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_CHECK_H_

@@ -1,0 +1,13 @@
+// diffmj: gradients through contact for MuJoCo. Everything public, in the order of the data flow.
+#ifndef DIFFMJ_DIFFMJ_H_
+#define DIFFMJ_DIFFMJ_H_
+
+#include "diffmj/check.h"
+#include "diffmj/error.h"
+#include "diffmj/gradient.h"
+#include "diffmj/model.h"
+#include "diffmj/rollout.h"
+#include "diffmj/state.h"
+#include "diffmj/version.h"
+
+#endif  // DIFFMJ_DIFFMJ_H_

@@ -1,0 +1,46 @@
+// Errors. Wrong input throws; how a rollout ended is a value (Outcome), never lost by an exception.
+#ifndef DIFFMJ_ERROR_H_
+#define DIFFMJ_ERROR_H_
+
+#include <stdexcept>
+
+namespace diffmj {
+
+// Base of every exception this library throws.
+class Error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// An argument is wrong: the message names it, its value and what was expected.
+class InputError : public Error {
+  using Error::Error;
+};
+
+// The model uses a feature that has no derivative here: the message names the element.
+class UnsupportedError : public Error {
+  using Error::Error;
+};
+
+// MuJoCo itself reported an error (its text is in the message).
+class MujocoError : public Error {
+  using Error::Error;
+};
+
+// A rollout did not reach its last step and the caller asked for an exception.
+class RolloutError : public Error {
+  using Error::Error;
+};
+
+// RolloutOptions::interrupted returned true.
+class Interrupted : public Error {
+  using Error::Error;
+};
+
+// Memory for the result cannot be had; the message says how much was asked for.
+class MemoryError : public Error {
+  using Error::Error;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_ERROR_H_

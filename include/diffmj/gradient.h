@@ -1,0 +1,57 @@
+// rollout_pullback(): cotangents of a trajectory's states to cotangents of its inputs.
+#ifndef DIFFMJ_GRADIENT_H_
+#define DIFFMJ_GRADIENT_H_
+
+#include <span>
+#include <vector>
+
+#include "diffmj/model.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj {
+
+// d(loss)/d(state) on every row of the trajectory; an empty span is zero.
+struct Cotangents {
+  std::span<const double> qpos = {};  // (nstep + 1) x nq, ambient
+  std::span<const double> qpos_tangent =
+      {};                             // (nstep + 1) x nv; may be given beside qpos: they add
+  std::span<const double> qvel = {};  // (nstep + 1) x nv
+  std::span<const double> act = {};   // (nstep + 1) x na
+};
+
+// d(loss)/d(input) of the rollout.
+struct Gradient {
+  std::vector<double> qpos;          // nq, ambient
+  std::vector<double> qpos_tangent;  // nv
+  std::vector<double> qvel;          // nv
+  std::vector<double> act;           // na
+  std::vector<double> ctrl;          // nstep x nu
+  std::vector<double> qfrc_applied;  // nstep x nv
+  std::vector<double> xfrc_applied;  // nstep x 6 nbody, if the rollout was given xfrc_applied
+};
+
+// The exact derivative of the discrete steps that were taken (discrete adjoint, all states kept),
+// with the constraint solver differentiated implicitly. Throws InputError if the trajectory failed,
+// belongs to another model, or a cotangent has the wrong size or is not finite.
+[[nodiscard]] Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
+                                        const Cotangents& cotangents,
+                                        const RolloutOptions& options = {});
+
+// One pullback per trajectory, on a pool of threads. Of a trajectory that failed every entry of the
+// gradient is NaN.
+[[nodiscard]] std::vector<Gradient> rollout_pullback_batch(const Model& model,
+                                                           std::span<const Trajectory> trajectories,
+                                                           std::span<const Cotangents> cotangents,
+                                                           const RolloutOptions& options = {});
+
+// Derivatives of one step as mjd_transitionFD gives them, in the tangent space:
+//   x' = f(x, u):   A = ∂x'/∂x,  B = ∂x'/∂u
+struct Linearization {
+  std::vector<double> A;  // (2 nv + na) x (2 nv + na), row-major
+  std::vector<double> B;  // (2 nv + na) x nu, row-major
+};
+[[nodiscard]] Linearization linearize(const Model& model, const RolloutInput& input);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_GRADIENT_H_

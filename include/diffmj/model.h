@@ -1,0 +1,80 @@
+// Model: a compiled MuJoCo model, constant and shared by all threads.
+#ifndef DIFFMJ_MODEL_H_
+#define DIFFMJ_MODEL_H_
+
+#include <memory>
+#include <string>
+
+struct mjModel_;
+typedef struct mjModel_ mjModel;
+
+namespace diffmj {
+
+class ModelImpl;
+
+// MuJoCo's time-stepping schemes; kModel keeps what the model says.
+enum class Integrator { kModel, kEuler, kRk4, kImplicit, kImplicitFast, kDiscrete };
+
+// How the derivative of one step is taken (docs/gradients.md).
+enum class GradientPath {
+  kImplicit,     // implicit differentiation of the solver, differences of inverse dynamics
+  kDifferences,  // differences of mj_step itself: the solution is not a root of inverse dynamics
+};
+
+struct ModelOptions {
+  Integrator integrator = Integrator::kModel;
+};
+
+// A copy is cheap: it shares the compiled model, which is never modified.
+class Model {
+ public:
+  // Reads an MJCF, URDF or MJB file. Throws InputError if there is no such file, MujocoError if it
+  // does not compile, UnsupportedError if it uses a feature without a derivative.
+  static Model from_file(const std::string& path, const ModelOptions& options = {});
+  static Model from_xml(const std::string& mjcf, const ModelOptions& options = {});
+  // Copies the model: what the caller changes afterwards has no effect here.
+  static Model from_mjmodel(const mjModel* model, const ModelOptions& options = {});
+
+  // Our copy: autoreset and sensors are disabled in its options.
+  const mjModel* mj() const;
+
+  int nq() const;
+  int nv() const;
+  int na() const;
+  int nu() const;
+  int nbody() const;
+  int nmocap() const;
+  int ntangent() const { return 2 * nv() + na(); }  // size of a state's tangent
+  double timestep() const;                          // [s]
+
+  Integrator integrator() const;  // never kModel
+  GradientPath gradient_path() const;
+  // Names what forced kDifferences; empty for kImplicit.
+  const std::string& gradient_path_reason() const;
+
+  // Body, joint, geom, ... number id as "geom 'floor'", or "geom 3" without a name. type is mjtObj.
+  std::string element_name(int type, int id) const;
+  // "joint 'knee' (dof 4)"
+  std::string dof_name(int dof) const;
+  // Number of the keyframe with this name; InputError lists the names there are.
+  int keyframe(const std::string& name) const;
+
+  // The same model with the solver run to machine precision and no warm start: what differences of
+  // mj_step must be taken on, or they measure the noise of the solver.
+  Model tightened() const;
+
+  const ModelImpl& impl() const { return *impl_; }
+
+ private:
+  explicit Model(std::shared_ptr<const ModelImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const ModelImpl> impl_;
+};
+
+// "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words.
+const char* integrator_name(Integrator integrator);
+// The inverse; InputError lists the names there are.
+Integrator integrator_from_name(const std::string& name);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_MODEL_H_

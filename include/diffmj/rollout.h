@@ -1,0 +1,93 @@
+// rollout(): MuJoCo's own steps, recorded.
+#ifndef DIFFMJ_ROLLOUT_H_
+#define DIFFMJ_ROLLOUT_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diffmj/model.h"
+
+namespace diffmj {
+
+// What a rollout starts from and is driven by. Spans look into the caller's memory, which must live
+// until the call returns. An empty span takes the model's default.
+struct RolloutInput {
+  std::span<const double> qpos = {};          // nq; default qpos0
+  std::span<const double> qvel = {};          // nv; default 0
+  std::span<const double> act = {};           // na; default 0
+  std::span<const double> ctrl = {};          // nstep x nu, or nu to hold one control; default 0
+  std::span<const double> qfrc_applied = {};  // nstep x nv, or nv to hold; default 0
+  std::span<const double> xfrc_applied = {};  // nstep x 6 nbody, or 6 nbody to hold; default 0
+  std::span<const double> mocap_pos = {};     // 3 nmocap; default from the model
+  std::span<const double> mocap_quat = {};    // 4 nmocap; default from the model
+  double time = 0;                            // [s]
+};
+
+enum class Outcome {
+  kSuccess,
+  kNotFinite,    // MuJoCo found a state that is not finite or larger than its limit of 1e10
+  kMujocoError,  // MuJoCo raised an error
+  kInterrupted,  // RolloutOptions::interrupted returned true
+};
+const char* outcome_name(Outcome outcome);
+
+// A warning of MuJoCo, as data.
+struct Warning {
+  std::string text;
+  int first_step = 0;
+  int count = 0;
+};
+
+// One step, as MuJoCo reports it.
+struct StepRecord {
+  int ncon = 0;          // contacts
+  int nefc = 0;          // constraint rows
+  int solver_niter = 0;  // iterations, over all islands
+};
+
+struct Trajectory {
+  int nq = 0, nv = 0, na = 0, nu = 0, nbody = 0;
+  int nstep = 0;  // steps completed: every array below has nstep or nstep + 1 rows
+
+  std::vector<double> time;             // nstep + 1
+  std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
+  std::vector<double> qacc;             // nstep x nv: acceleration at the start of each step
+  std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
+  std::vector<StepRecord> steps;        // nstep
+
+  // The inputs, as used: nstep_asked rows, or one row that was held, or nothing.
+  std::vector<double> ctrl, qfrc_applied, xfrc_applied;
+  std::vector<double> mocap_pos, mocap_quat;
+  int nstep_asked = 0;
+
+  Outcome outcome = Outcome::kSuccess;
+  std::string message;  // of a failure: what, at which step, time and dof, and the remedy
+  int failed_dof = -1;  // of kNotFinite
+  std::vector<Warning> warnings;
+
+  bool ok() const { return outcome == Outcome::kSuccess; }
+};
+
+struct RolloutOptions {
+  int nthread = 0;  // of a batch; 0: as many as there are cores. Results do not depend on it.
+  // Polled from the calling thread; true stops the call. Empty: never.
+  std::function<bool()> interrupted = {};
+};
+
+// nstep calls of mj_step, bit for bit. Throws InputError on a wrong size or a number that is not
+// finite, MemoryError if the record does not fit; a rollout that fails on the way is returned with
+// its outcome and the steps that were completed.
+[[nodiscard]] Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
+                                 const RolloutOptions& options = {});
+
+// One rollout per input, on a pool of threads. A rollout that fails does not touch the others.
+// Input errors name the rollout.
+[[nodiscard]] std::vector<Trajectory> rollout_batch(const Model& model,
+                                                    std::span<const RolloutInput> inputs, int nstep,
+                                                    const RolloutOptions& options = {});
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_ROLLOUT_H_

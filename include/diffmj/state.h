@@ -1,0 +1,40 @@
+// States of a model and their tangent space.
+//
+// A tangent has 2 nv + na numbers: position (nv), velocity (nv), activation (na). Positions move by
+// MuJoCo's mj_integratePos and are compared by mj_differentiatePos: rotations of ball and free
+// joints are three numbers in the frame of the joint.
+#ifndef DIFFMJ_STATE_H_
+#define DIFFMJ_STATE_H_
+
+#include <span>
+#include <vector>
+
+#include "diffmj/model.h"
+
+namespace diffmj {
+
+struct State {
+  double time = 0;                      // [s]
+  std::vector<double> qpos, qvel, act;  // nq, nv, na
+};
+
+// The model's default state (qpos0, at rest), or its keyframe.
+State default_state(const Model& model);
+State keyframe_state(const Model& model, int key);
+
+// x ⊕ dx
+State plus(const Model& model, const State& x, std::span<const double> dx);
+// y ⊖ x: the tangent dx with x ⊕ dx = y, written to dx (2 nv + na)
+void minus(const Model& model, const State& y, const State& x, std::span<double> dx);
+
+// Cotangents of qpos: nq numbers as a function of nq coordinates has them, or nv in the tangent.
+// to_tangent adds; to_ambient overwrites and gives the gradient of the function extended by
+// normalising quaternions, the form JAX and PyTorch users expect.
+void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
+                               std::span<const double> qpos_bar, std::span<double> tangent_bar);
+void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,
+                               std::span<const double> tangent_bar, std::span<double> qpos_bar);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STATE_H_

@@ -1,0 +1,48 @@
+"""Gradients of MuJoCo rollouts through contact.
+
+    sim = diffmj.Simulator("model.xml")
+    traj = sim.rollout(qpos, qvel, ctrl=ctrl)  # MuJoCo's own steps, bit for bit
+    grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward sweep
+    grad.qpos, grad.qvel, grad.ctrl
+
+`Simulator.check` says whether the gradient of a model is right at a state.
+"""
+
+from ._require_mujoco import require_mujoco as _require_mujoco
+
+_require_mujoco()  # before the extension is loaded: it must not meet another version's structs
+
+from . import _diffmj  # noqa: E402
+from ._check import CheckDirection, CheckReport, Kink  # noqa: E402
+from ._errors import (  # noqa: E402
+    Error,
+    InputError,
+    MujocoError,
+    OutOfMemoryError,
+    RolloutError,
+    UnsupportedError,
+)
+from ._simulator import Simulator, State  # noqa: E402
+from ._trajectory import Gradient, Trajectory, Warning  # noqa: E402
+
+__version__: str = _diffmj.version()
+mujoco_version: str = _diffmj.mujoco_version_compiled()
+
+__all__ = [
+    "CheckDirection",
+    "CheckReport",
+    "Error",
+    "Gradient",
+    "InputError",
+    "Kink",
+    "MujocoError",
+    "OutOfMemoryError",
+    "RolloutError",
+    "Simulator",
+    "State",
+    "Trajectory",
+    "UnsupportedError",
+    "Warning",
+    "__version__",
+    "mujoco_version",
+]

@@ -1,0 +1,148 @@
+"""CheckReport: what Simulator.check found, and how it prints."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from . import _diffmj
+from ._trajectory import Warning
+
+
+@dataclass(frozen=True)
+class CheckDirection:
+    """One random direction.
+
+    Attributes:
+        adjoint: the derivative that diffmj gives.
+        differences: the derivative by extrapolated differences of mj_step.
+        error_bar: the differences' own estimate of their error.
+        error: |adjoint - differences|, relative.
+        verdict: "agrees", "differs", or "inconclusive": the error bar alone exceeds the tolerance.
+    """
+
+    adjoint: float
+    differences: float
+    error_bar: float
+    error: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Kink:
+    """The place along the rollout that is nearest to a change of the active set.
+
+    Attributes:
+        what: which contact, limit or friction changes.
+        step: -1 if the rollout meets no constraint.
+        distance: in `unit`.
+        unit: "m", "rad" or "share of the constraint's force range".
+    """
+
+    what: str
+    step: int
+    distance: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Is the gradient of this model, at this state, right? `print(report)` says it in words.
+
+    Attributes:
+        passed: every direction agrees.
+        directions: one CheckDirection per random direction.
+        solver_residual: of MuJoCo's constraint solver, largest over the steps, relative.
+        adjoint_residual: of the linear solve of the adjoint, largest over the steps, relative.
+        nearest_kink: where the rollout is nearest to a change of the active set.
+        path: "implicit" or "differences", as Simulator.gradient_path.
+        path_reason: what forced "differences".
+        features: what the model uses, by name.
+        advice: what would make its gradients better.
+        warnings: MuJoCo's warnings during the rollout.
+        nstep: length of the rollout that was checked.
+        tolerance: relative, of a direction that agrees.
+    """
+
+    passed: bool
+    directions: list[CheckDirection]
+    solver_residual: float
+    adjoint_residual: float
+    nearest_kink: Kink
+    path: str
+    path_reason: str
+    features: list[str]
+    advice: list[str]
+    warnings: list[Warning]
+    nstep: int
+    tolerance: float
+
+    @classmethod
+    def from_record(cls, record: _diffmj.CheckReport, nstep: int, tolerance: float) -> CheckReport:
+        """Made by `Simulator.check`."""
+        kink = record.nearest_kink
+        return cls(
+            passed=record.passed,
+            directions=[
+                CheckDirection(d.adjoint, d.differences, d.error_bar, d.error, d.verdict)
+                for d in record.directions
+            ],
+            solver_residual=record.solver_residual,
+            adjoint_residual=record.adjoint_residual,
+            nearest_kink=Kink(kink.what, kink.step, kink.distance, kink.unit),
+            path=record.path,
+            path_reason=record.path_reason,
+            features=list(record.features),
+            advice=list(record.advice),
+            warnings=[Warning(w.text, w.first_step, w.count) for w in record.warnings],
+            nstep=nstep,
+            tolerance=tolerance,
+        )
+
+    @property
+    def verdict(self) -> str:
+        """ "passed", "failed" (a direction differs) or "inconclusive" (none differs, but some
+        differences did not converge).
+        """
+        if self.passed:
+            return "passed"
+        differs = any(d.verdict == "differs" for d in self.directions)
+        return "failed" if differs else "inconclusive"
+
+    def __str__(self) -> str:
+        n, agree = len(self.directions), sum(d.verdict == "agrees" for d in self.directions)
+        lines = [
+            f"gradient check: {self.verdict.upper()}",
+            f"  {agree} of {n} random directions agree to {self.tolerance:g} "
+            f"over {self.nstep} steps",
+            "",
+            "         adjoint      differences    +/-        error      verdict",
+        ]
+        for d in self.directions:
+            lines.append(
+                f"  {d.adjoint:15.8e}  {d.differences:15.8e}  {d.error_bar:8.1e}  {d.error:8.1e}"
+                f"   {d.verdict}"
+            )
+        path = self.path + (f" ({self.path_reason})" if self.path_reason else "")
+        kink = self.nearest_kink
+        if kink.step >= 0:
+            nearest = f"{kink.what} at step {kink.step}, {kink.distance:.3g} {kink.unit} away"
+        else:
+            nearest = "none: the rollout meets no constraint"
+        rows = [
+            ("solver residual", [f"{self.solver_residual:.1e}"]),
+            ("adjoint residual", [f"{self.adjoint_residual:.1e}"]),
+            ("nearest kink", [nearest]),
+            ("gradient path", [path]),
+            ("features", self.features),
+            ("warnings", [f"{w.text} (first at step {w.first_step})" for w in self.warnings]),
+            ("advice", self.advice),
+        ]
+        lines.append("")
+        for title, texts in rows:
+            for i, text in enumerate(texts):
+                lead = f"  {title if i == 0 else '':18}"
+                lines.append(
+                    textwrap.fill(text, 100, initial_indent=lead, subsequent_indent=" " * 22)
+                )
+        return "\n".join(lines)

@@ -1,0 +1,44 @@
+"""Exceptions. The extension raises these too (python/src/module.cc)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._trajectory import Trajectory
+
+
+class Error(Exception):
+    """Base of every exception that diffmj raises."""
+
+
+class InputError(Error, ValueError):
+    """An argument is wrong: the message names it, its value and what was expected."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """The model uses a feature that has no derivative here: the message names the element."""
+
+
+class MujocoError(Error, RuntimeError):
+    """MuJoCo itself reported an error; its text is in the message."""
+
+
+class RolloutError(Error, RuntimeError):
+    """A rollout did not reach its last step.
+
+    Attributes:
+        trajectory: the steps that were completed, readable as usual; None if it is not known.
+    """
+
+    def __init__(self, message: str, trajectory: Trajectory | None = None):
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Memory for the result cannot be had; the message says how much was asked for."""
+
+
+for _class in (Error, InputError, UnsupportedError, MujocoError, RolloutError, OutOfMemoryError):
+    _class.__module__ = "diffmj"

@@ -1,0 +1,401 @@
+"""Simulator: a model and the functions on it."""
+
+from __future__ import annotations
+
+import operator
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from . import _diffmj
+from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
+from ._check import CheckReport
+from ._errors import InputError, RolloutError
+from ._trajectory import Trajectory
+
+# what rollout takes: the dimensions of one row, and whether it may differ between steps
+_ROWS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "qpos": (("nq",), False),
+    "qvel": (("nv",), False),
+    "act": (("na",), False),
+    "ctrl": (("nu",), True),
+    "qfrc_applied": (("nv",), True),
+    "xfrc_applied": (("nbody", "6"), True),
+    "mocap_pos": (("nmocap", "3"), False),
+    "mocap_quat": (("nmocap", "4"), False),
+    "time": ((), False),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a rollout can start from; `sim.rollout(**vars(state), nstep=100)` does.
+
+    Attributes:
+        time: [s]
+        qpos: (nq,)
+        qvel: (nv,)
+        act: (na,)
+        ctrl: (nu,), the keyframe's, held by a rollout; zeros in the default state.
+        mocap_pos: (nmocap, 3); None: the model's.
+        mocap_quat: (nmocap, 4); None: the model's.
+    """
+
+    time: float
+    qpos: Array
+    qvel: Array
+    act: Array
+    ctrl: Array
+    mocap_pos: Array | None = None
+    mocap_quat: Array | None = None
+
+
+class Simulator:
+    """A MuJoCo model, with rollouts and their gradients.
+
+    Several threads may use one Simulator at once.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel | str | os.PathLike[str],
+        integrator: str = "model",
+        nthread: int = 0,
+    ):
+        """
+        Args:
+            model: an MjModel, which is copied (later changes to it have no effect here); the path
+                of an MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins
+                with '<'.
+            integrator: "model" keeps what the model says; otherwise "Euler", "RK4", "implicit",
+                "implicitfast" or "discrete".
+            nthread: threads that a batch runs on; 0: one per core. Results do not depend on it.
+
+        Raises:
+            InputError: no such file, unknown integrator, or a model without degrees of freedom.
+            MujocoError: the model does not compile.
+            UnsupportedError: the model uses a feature without a derivative; the message names it.
+        """
+        self.nthread = nthread
+        self._model = _load(model, str(integrator))
+
+    @property
+    def nthread(self) -> int:
+        """Threads that a batch runs on; 0: one per core."""
+        return self._nthread
+
+    @nthread.setter
+    def nthread(self, value: int) -> None:
+        self._nthread = _integer("Simulator", "nthread", value)
+
+    @property
+    def nq(self) -> int:
+        """Position coordinates."""
+        return self._model.nq
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return self._model.nv
+
+    @property
+    def na(self) -> int:
+        """Activations."""
+        return self._model.na
+
+    @property
+    def nu(self) -> int:
+        """Controls."""
+        return self._model.nu
+
+    @property
+    def nbody(self) -> int:
+        """Bodies, the world included."""
+        return self._model.nbody
+
+    @property
+    def nmocap(self) -> int:
+        """Mocap bodies."""
+        return self._model.nmocap
+
+    @property
+    def timestep(self) -> float:
+        """Step of time [s]."""
+        return self._model.timestep
+
+    @property
+    def integrator(self) -> str:
+        """MuJoCo's name of the integrator: "Euler", "RK4", "implicit", ..."""
+        return self._model.integrator
+
+    @property
+    def gradient_path(self) -> str:
+        """How the derivative of a step is taken: "implicit", by implicit differentiation of the
+        constraint solver, or "differences", by differences of mj_step itself.
+        """
+        return self._model.gradient_path
+
+    @property
+    def gradient_path_reason(self) -> str:
+        """What in the model forced "differences"; empty for "implicit"."""
+        return self._model.gradient_path_reason
+
+    def default_state(self) -> State:
+        """The model's default: qpos0, at rest, without control."""
+        x = self._model.default_state()
+        return State(x.time, x.qpos, x.qvel, x.act, np.zeros(self.nu))
+
+    def keyframe_state(self, key: str | int) -> State:
+        """The keyframe with this name or number."""
+        index = self._model.keyframe(key) if isinstance(key, str) else operator.index(key)
+        x = self._model.keyframe_state(index)
+        return State(
+            time=x.time,
+            qpos=x.qpos,
+            qvel=x.qvel,
+            act=x.act,
+            ctrl=self._model.keyframe_ctrl(index),
+            mocap_pos=self._model.keyframe_mocap_pos(index) if self.nmocap else None,
+            mocap_quat=self._model.keyframe_mocap_quat(index) if self.nmocap else None,
+        )
+
+    def tightened(self) -> Simulator:
+        """The same model with the constraint solver run to machine precision and no warm start.
+
+        Finite differences must be taken on it, or they measure the noise of the solver.
+        """
+        copy = object.__new__(Simulator)
+        copy.nthread = self.nthread
+        copy._model = self._model.tightened()
+        return copy
+
+    def rollout(
+        self,
+        qpos: npt.ArrayLike | None = None,
+        qvel: npt.ArrayLike | None = None,
+        act: npt.ArrayLike | None = None,
+        ctrl: npt.ArrayLike | None = None,
+        qfrc_applied: npt.ArrayLike | None = None,
+        xfrc_applied: npt.ArrayLike | None = None,
+        mocap_pos: npt.ArrayLike | None = None,
+        mocap_quat: npt.ArrayLike | None = None,
+        time: npt.ArrayLike = 0.0,
+        nstep: int | None = None,
+    ) -> Trajectory:
+        """nstep calls of mj_step, recorded.
+
+        A batch: any argument may have a leading dimension B; those without it are shared. The
+        rollouts of a batch run on threads, and none depends on the others. Two dimensions of ctrl
+        or qfrc_applied are always (nstep, n).
+
+        Args:
+            qpos: (nq,) or (B, nq), initial position; default: the model's qpos0.
+            qvel: (nv,) or (B, nv), initial velocity; default 0.
+            act: (na,) or (B, na), initial activations; default 0.
+            ctrl: (nu,) held, (nstep, nu) or (B, nstep, nu), controls; default 0.
+            qfrc_applied: (nv,) held, (nstep, nv) or (B, nstep, nv), generalised forces; default 0.
+            xfrc_applied: (nbody, 6) held, (nstep, nbody, 6) or (B, nstep, nbody, 6), force and
+                torque on each body; default 0.
+            mocap_pos: (nmocap, 3) or (B, nmocap, 3), held; default: the model's.
+            mocap_quat: (nmocap, 4) or (B, nmocap, 4), held; default: the model's.
+            time: initial time [s], a number or (B,).
+            nstep: number of steps; may be left out if an argument has one row per step.
+
+        Raises:
+            InputError: a wrong shape, a number that is not finite.
+            RolloutError: a single rollout diverged or MuJoCo raised an error; its attribute
+                `trajectory` holds the steps before. With a batch nothing is raised: a
+                RuntimeWarning names the rollouts that failed, and so do ok and message of the
+                trajectory.
+            OutOfMemoryError: the record does not fit in memory.
+            UnsupportedError: a global callback of MuJoCo is set.
+            KeyboardInterrupt: Ctrl-C.
+        """
+        who = "rollout"
+        inputs = self._inputs(
+            who,
+            qpos=qpos,
+            qvel=qvel,
+            act=act,
+            ctrl=ctrl,
+            qfrc_applied=qfrc_applied,
+            xfrc_applied=xfrc_applied,
+            mocap_pos=mocap_pos,
+            mocap_quat=mocap_quat,
+            time=time,
+        )
+        batch = common_batch(who, inputs)
+        steps = common_nstep(who, inputs, nstep)
+        arrays = _input_arrays(inputs)
+        if batch is None:
+            record = _diffmj.rollout(self._model, arrays, steps)
+        else:
+            record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread)
+        trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
+        _report_failures(trajectory, record)
+        return trajectory
+
+    def linearize(
+        self,
+        qpos: npt.ArrayLike | None = None,
+        qvel: npt.ArrayLike | None = None,
+        act: npt.ArrayLike | None = None,
+        ctrl: npt.ArrayLike | None = None,
+        qfrc_applied: npt.ArrayLike | None = None,
+        xfrc_applied: npt.ArrayLike | None = None,
+        mocap_pos: npt.ArrayLike | None = None,
+        mocap_quat: npt.ArrayLike | None = None,
+        time: float = 0.0,
+    ) -> tuple[Array, Array]:
+        """Derivatives of one step, as mjd_transitionFD gives them.
+
+        The state is (position in the tangent space, velocity, activation), 2 nv + na numbers.
+
+        Args: as of `rollout`, without batch and with one row of each.
+
+        Returns:
+            A: (2 nv + na, 2 nv + na), next state by state.
+            B: (2 nv + na, nu), next state by control.
+        """
+        inputs = self._inputs(
+            "linearize",
+            single_row=True,
+            qpos=qpos,
+            qvel=qvel,
+            act=act,
+            ctrl=ctrl,
+            qfrc_applied=qfrc_applied,
+            xfrc_applied=xfrc_applied,
+            mocap_pos=mocap_pos,
+            mocap_quat=mocap_quat,
+            time=time,
+        )
+        return _diffmj.linearize(self._model, _input_arrays(inputs))
+
+    def check(
+        self,
+        qpos: npt.ArrayLike | None = None,
+        qvel: npt.ArrayLike | None = None,
+        act: npt.ArrayLike | None = None,
+        ctrl: npt.ArrayLike | None = None,
+        qfrc_applied: npt.ArrayLike | None = None,
+        xfrc_applied: npt.ArrayLike | None = None,
+        mocap_pos: npt.ArrayLike | None = None,
+        mocap_quat: npt.ArrayLike | None = None,
+        time: float = 0.0,
+        nstep: int = 10,
+        directions: int = 8,
+        seed: int = 1,
+        tolerance: float = 1e-5,
+        progress: Callable[[float], object] | None = None,
+    ) -> CheckReport:
+        """Is the gradient right at this state? Compares the adjoint of a short rollout with
+        differences of mj_step that carry an error bar; `print(report)` gives the certificate.
+
+        Args: as of `rollout`, without batch, and
+            nstep: length of the rollout.
+            directions: random directions in (qpos, qvel, act, every ctrl).
+            seed: of directions and cotangents.
+            tolerance: relative, of a direction that agrees.
+            progress: called with the share of the work that is done, from 0 to 1.
+
+        Raises:
+            InputError: a wrong argument, or the rollout itself fails.
+            KeyboardInterrupt: Ctrl-C.
+        """
+        who = "check"
+        inputs = self._inputs(
+            who,
+            qpos=qpos,
+            qvel=qvel,
+            act=act,
+            ctrl=ctrl,
+            qfrc_applied=qfrc_applied,
+            xfrc_applied=xfrc_applied,
+            mocap_pos=mocap_pos,
+            mocap_quat=mocap_quat,
+            time=time,
+        )
+        if common_batch(who, inputs) is not None:
+            raise InputError(f"{who}: checks one rollout; give arguments without a batch dimension")
+        report = _diffmj.check_gradient(
+            self._model,
+            _input_arrays(inputs),
+            nstep=common_nstep(who, inputs, to_nstep(who, nstep)),
+            directions=_integer(who, "directions", directions, least=1),
+            seed=_integer(who, "seed", seed, most=2**32 - 1),
+            tolerance=float(tolerance),
+            progress=progress,
+        )
+        return CheckReport.from_record(report, nstep=nstep, tolerance=tolerance)
+
+    def _inputs(self, who: str, single_row: bool = False, **arguments: Any) -> list[Input]:
+        """The arguments that were given, checked."""
+        inputs = []
+        for name, value in arguments.items():
+            if value is None:
+                continue
+            dimensions, steps = _ROWS[name]
+            row = {d: int(d) if d.isdigit() else getattr(self, d) for d in dimensions}
+            x = Input(who, name, value, row, steps)
+            if single_row and (x.nstep is not None or x.batch is not None):
+                shape = tuple(row.values())
+                raise InputError(f"{who}: {name} has shape {x.array.shape}, expected {shape}")
+            inputs.append(x)
+        return inputs
+
+    def __repr__(self) -> str:
+        return (
+            f"Simulator(nq={self.nq}, nv={self.nv}, na={self.na}, nu={self.nu}, "
+            f"timestep={self.timestep:g}, integrator='{self.integrator}', "
+            f"gradient_path='{self.gradient_path}')"
+        )
+
+
+def _load(model: Any, integrator: str) -> _diffmj.Model:
+    if isinstance(model, mujoco.MjModel):
+        return _diffmj.Model.from_address(model._address, integrator)
+    if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
+        return _diffmj.Model.from_xml(model, integrator)
+    if isinstance(model, (str, os.PathLike)):
+        return _diffmj.Model.from_file(os.fsdecode(model), integrator)
+    hint = "; call its compile() first" if isinstance(model, mujoco.MjSpec) else ""
+    raise InputError(
+        f"Simulator: model is a {type(model).__name__}, expected a mujoco.MjModel, the path of an "
+        f"MJCF, URDF or MJB file, or an MJCF string{hint}"
+    )
+
+
+def _integer(who: str, name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{who}: {name} is {value!r}, expected an integer") from None
+    if not least <= number <= most:
+        raise InputError(f"{who}: {name} is {number}, expected {least} to {most}")
+    return number
+
+
+def _input_arrays(inputs: list[Input]) -> _diffmj.InputArrays:
+    return _diffmj.InputArrays(**{x.name: x.rows() for x in inputs})
+
+
+def _report_failures(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) -> None:
+    failed = [i for i, ok in enumerate(record.ok) if not ok]
+    if not failed:
+        return
+    if trajectory.batch is None:
+        raise RolloutError(f"rollout: {record.message[0]}", trajectory)
+    shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
+    warnings.warn(
+        f"{len(failed)} of {trajectory.batch} rollouts failed (rollout {shown}); the first: "
+        f"{record.message[failed[0]]}",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,226 @@
+"""Trajectory: what a rollout recorded; Gradient: what its backward sweep gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _diffmj
+from ._arrays import Array, to_array
+from ._errors import InputError
+
+if TYPE_CHECKING:
+    from ._simulator import Simulator
+
+_STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter", np.int32)])
+
+
+@dataclass(frozen=True)
+class Warning:
+    """A warning of MuJoCo: its text, the first step that gave it, and how many steps did."""
+
+    text: str
+    first_step: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """d(loss)/d(input) of a rollout. With a batch, B is the first dimension of every array; the
+    entries of a rollout that failed are NaN.
+
+    Attributes:
+        qpos: (nq,), of the initial position, in MuJoCo's coordinates. For a quaternion this is the
+            gradient of the function extended by normalising it: orthogonal to the quaternion.
+        qpos_tangent: (nv,), the same in the tangent space (the convention of mj_integratePos).
+        qvel: (nv,), of the initial velocity.
+        act: (na,), of the initial activations.
+        ctrl: (nstep, nu), of the controls of every step. If one control (nu,) was held, its
+            gradient is the sum over the steps: grad.ctrl.sum(axis=-2).
+        qfrc_applied: (nstep, nv), of generalised forces, also if none were given.
+        xfrc_applied: (nstep, nbody, 6), of Cartesian forces; None if the rollout was given none.
+    """
+
+    qpos: Array
+    qpos_tangent: Array
+    qvel: Array
+    act: Array
+    ctrl: Array
+    qfrc_applied: Array
+    xfrc_applied: Array | None
+
+
+class Trajectory:
+    """The record of `Simulator.rollout`. With a batch, B is the first dimension of every array,
+    and the rows that a failed rollout did not reach are NaN. Arrays are read-only: they are what
+    `backward` reads.
+    """
+
+    def __init__(
+        self, sim: Simulator, record: _diffmj.TrajectoryBatch, batched: bool, xfrc_applied: bool
+    ):
+        """Made by `Simulator.rollout`."""
+        self._sim = sim
+        self._record = record
+        self._batched = batched
+        self._xfrc_applied = xfrc_applied
+
+    def _array(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return x if self._batched else x[0]
+
+    @property
+    def batch(self) -> int | None:
+        """Size of the batch, None for a single rollout."""
+        return len(self._record) if self._batched else None
+
+    @property
+    def nstep(self) -> int:
+        """Number of steps in the arrays; of a single rollout, the steps that were completed."""
+        return self._record.nstep
+
+    @cached_property
+    def time(self) -> Array:
+        """(nstep + 1,) [s]"""
+        return self._array(self._record.time[..., 0])
+
+    @cached_property
+    def qpos(self) -> Array:
+        """(nstep + 1, nq): row 0 is the initial position."""
+        return self._array(self._record.qpos)
+
+    @cached_property
+    def qvel(self) -> Array:
+        """(nstep + 1, nv)"""
+        return self._array(self._record.qvel)
+
+    @cached_property
+    def act(self) -> Array:
+        """(nstep + 1, na)"""
+        return self._array(self._record.act)
+
+    @cached_property
+    def qacc(self) -> Array:
+        """(nstep, nv): MuJoCo's qacc after each step."""
+        return self._array(self._record.qacc)
+
+    @cached_property
+    def steps(self) -> np.recarray[Any, Any]:
+        """(nstep,) records of each step: steps.ncon contacts, steps.nefc constraint rows,
+        steps.solver_niter iterations; -1 where a failed rollout of a batch did not get to.
+        """
+        records = self._record.steps.view(_STEP_DTYPE)[..., 0].view(np.recarray)
+        return self._array(records)  # type: ignore[return-value]
+
+    @property
+    def completed(self) -> int | npt.NDArray[np.int64]:
+        """Steps completed: a number, with a batch an array."""
+        return np.array(self._record.completed) if self._batched else self._record.completed[0]
+
+    @property
+    def ok(self) -> bool | npt.NDArray[np.bool_]:
+        """Whether the last step was reached: a bool, with a batch an array."""
+        return np.array(self._record.ok) if self._batched else self._record.ok[0]
+
+    @property
+    def outcome(self) -> str | list[str]:
+        """'success', 'not finite' or 'MuJoCo error'; with a batch a list."""
+        return self._record.outcome if self._batched else self._record.outcome[0]
+
+    @property
+    def message(self) -> str | list[str]:
+        """What went wrong, at which step, time and joint; empty if nothing did. With a batch a
+        list.
+        """
+        return self._record.message if self._batched else self._record.message[0]
+
+    @property
+    def warnings(self) -> list[Warning] | list[list[Warning]]:
+        """MuJoCo's warnings; with a batch a list of lists."""
+        all_warnings = [
+            [Warning(w.text, w.first_step, w.count) for w in one] for one in self._record.warnings
+        ]
+        return all_warnings if self._batched else all_warnings[0]
+
+    def backward(
+        self,
+        qpos: npt.ArrayLike | None = None,
+        qpos_tangent: npt.ArrayLike | None = None,
+        qvel: npt.ArrayLike | None = None,
+        act: npt.ArrayLike | None = None,
+    ) -> Gradient:
+        """Pulls d(loss)/d(states) back to d(loss)/d(inputs): the exact derivative of the steps
+        that were taken.
+
+        Every argument has one row per state, nstep + 1 rows, as the arrays of this trajectory do
+        (and B first, with a batch). A loss of the final state only has zeros in all other rows:
+
+            final = np.zeros_like(traj.qpos)
+            final[..., -1, :] = dloss_dqpos_final
+            grad = traj.backward(qpos=final)
+
+        Args:
+            qpos: (nstep + 1, nq), derivatives with respect to MuJoCo's coordinates.
+            qpos_tangent: (nstep + 1, nv), in the tangent space; adds to qpos.
+            qvel: (nstep + 1, nv).
+            act: (nstep + 1, na).
+
+        Raises:
+            InputError: a wrong shape, a number that is not finite, no argument at all, or a single
+                rollout that failed.
+            KeyboardInterrupt: Ctrl-C.
+        """
+        sim = self._sim
+        given = [("qpos", qpos, "nq"), ("qpos_tangent", qpos_tangent, "nv")]
+        given += [("qvel", qvel, "nv"), ("act", act, "na")]
+        rows = {
+            name: self._cotangent(name, value, size)
+            for name, value, size in given
+            if value is not None
+        }
+        if not rows:
+            raise InputError("backward: give at least one of qpos, qpos_tangent, qvel and act")
+        if self._batched:
+            out = _diffmj.rollout_pullback_batch(
+                sim._model, self._record, **rows, nthread=sim.nthread
+            )
+        else:
+            out = _diffmj.rollout_pullback(sim._model, self._record, **rows)
+
+        def shaped(x: Array, *shape: int) -> Array:
+            return self._array(x.reshape(len(x), *shape))
+
+        nstep = self.nstep
+        return Gradient(
+            qpos=self._array(out.qpos),
+            qpos_tangent=self._array(out.qpos_tangent),
+            qvel=self._array(out.qvel),
+            act=self._array(out.act),
+            ctrl=shaped(out.ctrl, nstep, sim.nu),
+            qfrc_applied=shaped(out.qfrc_applied, nstep, sim.nv),
+            xfrc_applied=(
+                shaped(out.xfrc_applied, nstep, sim.nbody, 6) if self._xfrc_applied else None
+            ),
+        )
+
+    def _cotangent(self, name: str, value: npt.ArrayLike, size_name: str) -> Array:
+        array = to_array("backward", name, value)
+        expected: tuple[int, ...] = (self.nstep + 1, getattr(self._sim, size_name))
+        words = f"(nstep + 1, {size_name})"
+        if self._batched:
+            expected = (len(self._record), *expected)
+            words = f"(B, nstep + 1, {size_name})"
+        if array.shape != expected:
+            raise InputError(
+                f"backward: {name} has shape {array.shape}, expected {words} = {expected}: one row "
+                "per state; for a loss of the final state only, fill the other rows with zeros"
+            )
+        return array.reshape(len(self._record), -1)
+
+    def __repr__(self) -> str:
+        batch = f"batch={self.batch}, " if self._batched else ""
+        outcome = f"{np.sum(self.ok)} ok" if self._batched else self.outcome
+        return f"Trajectory({batch}nstep={self.nstep}, {outcome})"

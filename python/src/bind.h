@@ -1,0 +1,133 @@
+// What the bindings share: arrays in and out, and Ctrl-C.
+#ifndef DIFFMJ_PYTHON_BIND_H_
+#define DIFFMJ_PYTHON_BIND_H_
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "diffmj/error.h"
+#include "diffmj/gradient.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj::python {
+
+namespace nb = nanobind;
+using namespace nanobind::literals;
+
+void bind_model(nb::module_& m);
+void bind_rollout(nb::module_& m);
+void bind_gradient(nb::module_& m);
+void bind_check(nb::module_& m);
+
+// An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
+using Rows = std::optional<nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+
+inline std::span<const double> row(const Rows& rows, size_t i) {
+  if (!rows) return {};
+  const size_t width = rows->shape(1);
+  return {rows->data() + (rows->shape(0) == 1 ? 0 : i) * width, width};
+}
+
+// RolloutInput, as arrays of a batch.
+struct InputArrays {
+  Rows qpos, qvel, act, ctrl, qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, time;
+
+  RolloutInput at(size_t i) const {
+    return {
+        .qpos = row(qpos, i),
+        .qvel = row(qvel, i),
+        .act = row(act, i),
+        .ctrl = row(ctrl, i),
+        .qfrc_applied = row(qfrc_applied, i),
+        .xfrc_applied = row(xfrc_applied, i),
+        .mocap_pos = row(mocap_pos, i),
+        .mocap_quat = row(mocap_quat, i),
+        .time = time ? row(time, i)[0] : 0.0,
+    };
+  }
+};
+
+// Trajectories with the same number of rows: nstep is what was asked for, or, of a single rollout,
+// what was completed.
+struct TrajectoryBatch {
+  std::vector<Trajectory> items;
+  int nstep = 0;
+};
+
+struct GradientBatch {
+  std::vector<Gradient> items;
+};
+
+// Of properties that return arrays: each array says itself what keeps its numbers alive.
+inline constexpr auto kOwner = nb::rv_policy::automatic;
+
+// A new array that owns its numbers.
+template <class T>
+nb::ndarray<nb::numpy, T> new_array(std::vector<T> values, std::initializer_list<size_t> shape) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  const nb::capsule owner(owned.get(),
+                          [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  owned.release();
+  return nb::ndarray<nb::numpy, T>(data, shape, owner);
+}
+
+// Polls Python's signals while C++ runs without the lock, and keeps what a handler raised.
+class Signals {
+ public:
+  // Called without the lock, from the calling thread.
+  bool raised() {
+    const nb::gil_scoped_acquire lock;
+    if (!error_ && PyErr_CheckSignals() != 0) error_ = std::make_unique<nb::python_error>();
+    return error_ != nullptr;
+  }
+  // Calls a Python function from C++; what it raises stops the work at the next poll.
+  template <class... Args>
+  void call(const nb::object& function, Args... args) {
+    const nb::gil_scoped_acquire lock;
+    if (error_) return;
+    try {
+      function(args...);
+    } catch (nb::python_error& error) {
+      error_ = std::make_unique<nb::python_error>(std::move(error));
+    }
+  }
+  // Runs fn without the lock, then raises what a handler raised meanwhile.
+  template <class Fn>
+  auto run(Fn&& fn) {
+    try {
+      auto result = [&] {
+        const nb::gil_scoped_release no_gil;
+        return fn();
+      }();
+      if (error_) throw nb::python_error(*error_);
+      return result;
+    } catch (const Interrupted&) {
+      if (error_) throw nb::python_error(*error_);
+      throw;
+    }
+  }
+  RolloutOptions options(int nthread) {
+    return {.nthread = nthread, .interrupted = [this] { return raised(); }};
+  }
+
+ private:
+  std::unique_ptr<nb::python_error> error_;
+};
+
+}  // namespace diffmj::python
+
+#endif  // DIFFMJ_PYTHON_BIND_H_

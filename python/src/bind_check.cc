@@ -1,0 +1,71 @@
+// include/diffmj/check.h
+#include "bind.h"
+#include "diffmj/check.h"
+
+namespace diffmj::python {
+namespace {
+
+const char* verdict_name(CheckDirection::Verdict verdict) {
+  switch (verdict) {
+    case CheckDirection::Verdict::kAgrees:
+      return "agrees";
+    case CheckDirection::Verdict::kDiffers:
+      return "differs";
+    case CheckDirection::Verdict::kInconclusive:
+      return "inconclusive";
+  }
+  return "?";
+}
+
+}  // namespace
+
+void bind_check(nb::module_& m) {
+  nb::class_<CheckDirection>(m, "CheckDirection", "One random direction of a check.")
+      .def_ro("adjoint", &CheckDirection::adjoint)
+      .def_ro("differences", &CheckDirection::differences)
+      .def_ro("error_bar", &CheckDirection::error_bar)
+      .def_ro("error", &CheckDirection::error)
+      .def_prop_ro("verdict", [](const CheckDirection& d) { return verdict_name(d.verdict); });
+
+  nb::class_<Kink>(m, "Kink", "The place nearest to a change of the active set.")
+      .def_ro("what", &Kink::what)
+      .def_ro("step", &Kink::step)
+      .def_ro("distance", &Kink::distance)
+      .def_ro("unit", &Kink::unit);
+
+  nb::class_<CheckReport>(m, "CheckReport", "What check_gradient() found.")
+      .def_ro("passed", &CheckReport::passed)
+      .def_ro("directions", &CheckReport::directions)
+      .def_ro("solver_residual", &CheckReport::solver_residual)
+      .def_ro("adjoint_residual", &CheckReport::adjoint_residual)
+      .def_ro("nearest_kink", &CheckReport::nearest_kink)
+      .def_prop_ro("path",
+                   [](const CheckReport& r) {
+                     return r.path == GradientPath::kImplicit ? "implicit" : "differences";
+                   })
+      .def_ro("path_reason", &CheckReport::path_reason)
+      .def_ro("features", &CheckReport::features)
+      .def_ro("advice", &CheckReport::advice)
+      .def_ro("warnings", &CheckReport::warnings);
+
+  m.def(
+      "check_gradient",
+      [](const Model& model, const InputArrays& inputs, int nstep, int directions, unsigned seed,
+         double tolerance, const nb::object& progress) {
+        Signals signals;
+        CheckOptions options = {.nstep = nstep,
+                                .directions = directions,
+                                .seed = seed,
+                                .tolerance = tolerance,
+                                .interrupted = [&] { return signals.raised(); },
+                                .progress = {}};
+        if (!progress.is_none()) {
+          options.progress = [&](double share) { signals.call(progress, share); };
+        }
+        return signals.run([&] { return check_gradient(model, inputs.at(0), options); });
+      },
+      "model"_a, "inputs"_a, nb::kw_only(), "nstep"_a, "directions"_a, "seed"_a, "tolerance"_a,
+      "progress"_a = nb::none(), "Compares the adjoint with differences of mj_step.");
+}
+
+}  // namespace diffmj::python

@@ -1,0 +1,116 @@
+// include/diffmj/model.h and state.h
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+
+#include "bind.h"
+#include "diffmj/model.h"
+#include "diffmj/state.h"
+
+namespace diffmj::python {
+namespace {
+
+ModelOptions options(const std::string& integrator) {
+  return {.integrator = integrator_from_name(integrator)};
+}
+
+const char* path_name(GradientPath path) {
+  return path == GradientPath::kImplicit ? "implicit" : "differences";
+}
+
+// what a keyframe holds beyond State
+std::vector<double> keyframe_row(const Model& model, int key, const mjtNum* data, int width) {
+  (void)keyframe_state(model, key);  // checks key
+  const mjtNum* begin = data + static_cast<ptrdiff_t>(key) * width;
+  return {begin, begin + width};
+}
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  nb::class_<Model>(m, "Model", "A compiled MuJoCo model, constant and shared by all threads.")
+      .def_static(
+          "from_file",
+          [](const std::string& path, const std::string& integrator) {
+            const nb::gil_scoped_release no_gil;
+            return Model::from_file(path, options(integrator));
+          },
+          "path"_a, "integrator"_a, "Reads an MJCF, URDF or MJB file.")
+      .def_static(
+          "from_xml",
+          [](const std::string& mjcf, const std::string& integrator) {
+            const nb::gil_scoped_release no_gil;
+            return Model::from_xml(mjcf, options(integrator));
+          },
+          "mjcf"_a, "integrator"_a, "Compiles an MJCF string.")
+      .def_static(
+          "from_address",
+          [](uintptr_t address, const std::string& integrator) {
+            const nb::gil_scoped_release no_gil;
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
+            return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
+                                       options(integrator));
+          },
+          "address"_a, "integrator"_a, "Copies the mjModel at MjModel._address.")
+      .def(
+          "tightened",
+          [](const Model& model) {
+            const nb::gil_scoped_release no_gil;
+            return model.tightened();
+          },
+          "The same model with the solver run to machine precision and no warm start.")
+      .def_prop_ro("nq", &Model::nq, "Position coordinates.")
+      .def_prop_ro("nv", &Model::nv, "Degrees of freedom.")
+      .def_prop_ro("na", &Model::na, "Activations.")
+      .def_prop_ro("nu", &Model::nu, "Controls.")
+      .def_prop_ro("nbody", &Model::nbody, "Bodies.")
+      .def_prop_ro("nmocap", &Model::nmocap, "Mocap bodies.")
+      .def_prop_ro("timestep", &Model::timestep, "Step of time [s].")
+      .def_prop_ro(
+          "integrator", [](const Model& model) { return integrator_name(model.integrator()); },
+          "MuJoCo's name of the integrator.")
+      .def_prop_ro(
+          "gradient_path", [](const Model& model) { return path_name(model.gradient_path()); },
+          "'implicit' or 'differences'.")
+      .def_prop_ro("gradient_path_reason", &Model::gradient_path_reason,
+                   "What forced 'differences'; empty for 'implicit'.")
+      .def("keyframe", &Model::keyframe, "name"_a, "Number of the keyframe with this name.")
+      .def(
+          "default_state", [](const Model& model) { return default_state(model); },
+          "qpos0, at rest.")
+      .def(
+          "keyframe_state", [](const Model& model, int key) { return keyframe_state(model, key); },
+          "key"_a, "The state of keyframe number key.")
+      .def(
+          "keyframe_ctrl",
+          [](const Model& model, int key) {
+            return new_array(keyframe_row(model, key, model.mj()->key_ctrl, model.nu()),
+                             {static_cast<size_t>(model.nu())});
+          },
+          "key"_a, "The controls of keyframe number key.")
+      .def(
+          "keyframe_mocap_pos",
+          [](const Model& model, int key) {
+            return new_array(keyframe_row(model, key, model.mj()->key_mpos, 3 * model.nmocap()),
+                             {static_cast<size_t>(model.nmocap()), 3});
+          },
+          "key"_a, "The mocap positions of keyframe number key.")
+      .def(
+          "keyframe_mocap_quat",
+          [](const Model& model, int key) {
+            return new_array(keyframe_row(model, key, model.mj()->key_mquat, 4 * model.nmocap()),
+                             {static_cast<size_t>(model.nmocap()), 4});
+          },
+          "key"_a, "The mocap quaternions of keyframe number key.");
+
+  nb::class_<State>(m, "State", "A state of a model.")
+      .def_ro("time", &State::time, "[s]")
+      .def_prop_ro(
+          "qpos", [](const State& x) { return new_array(x.qpos, {x.qpos.size()}); }, kOwner, "nq")
+      .def_prop_ro(
+          "qvel", [](const State& x) { return new_array(x.qvel, {x.qvel.size()}); }, kOwner, "nv")
+      .def_prop_ro(
+          "act", [](const State& x) { return new_array(x.act, {x.act.size()}); }, kOwner, "na");
+}
+
+}  // namespace diffmj::python

@@ -1,0 +1,150 @@
+// include/diffmj/rollout.h
+#include <cstdint>
+
+#include "bind.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj::python {
+namespace {
+
+using ReadOnly = nb::ndarray<nb::numpy, const double>;
+
+// One field of every trajectory: batch x rows x width. The numbers of a single trajectory are
+// looked at in place; those of several are copied side by side, NaN where a rollout did not get to.
+ReadOnly field(const TrajectoryBatch& batch, std::vector<double> Trajectory::*member, int rows,
+               int width) {
+  const std::initializer_list<size_t> shape = {batch.items.size(), static_cast<size_t>(rows),
+                                               static_cast<size_t>(width)};
+  const size_t size = static_cast<size_t>(rows) * static_cast<size_t>(width);
+  if (batch.items.size() == 1 && (batch.items[0].*member).size() == size) {
+    return ReadOnly((batch.items[0].*member).data(), shape, nb::find(batch));
+  }
+  std::vector<double> all(batch.items.size() * size, std::numeric_limits<double>::quiet_NaN());
+  for (size_t i = 0; i < batch.items.size(); i++) {
+    const std::vector<double>& from = batch.items[i].*member;
+    std::copy(from.begin(), from.end(), all.begin() + static_cast<ptrdiff_t>(i * size));
+  }
+  return ReadOnly(new_array(std::move(all), shape));
+}
+
+int width(const TrajectoryBatch& batch, int Trajectory::*member) {
+  return batch.items.empty() ? 0 : batch.items[0].*member;
+}
+
+// ncon, nefc, solver_niter of every step: batch x nstep x 3, -1 where a rollout did not get to
+nb::ndarray<nb::numpy, int32_t> steps(const TrajectoryBatch& batch) {
+  const auto nstep = static_cast<size_t>(batch.nstep);
+  std::vector<int32_t> all(batch.items.size() * nstep * 3, -1);
+  for (size_t i = 0; i < batch.items.size(); i++) {
+    auto to = all.begin() + static_cast<ptrdiff_t>(i * nstep * 3);
+    for (const StepRecord& step : batch.items[i].steps) {
+      *to++ = step.ncon;
+      *to++ = step.nefc;
+      *to++ = step.solver_niter;
+    }
+  }
+  return new_array(std::move(all), {batch.items.size(), nstep, 3});
+}
+
+// get(trajectory) of every trajectory
+template <class Get>
+auto each(Get get) {
+  return [get](const TrajectoryBatch& batch) {
+    std::vector<std::decay_t<decltype(get(batch.items[0]))>> out;
+    for (const Trajectory& trajectory : batch.items) out.push_back(get(trajectory));
+    return out;
+  };
+}
+
+}  // namespace
+
+void bind_rollout(nb::module_& m) {
+  nb::class_<InputArrays>(m, "InputArrays",
+                          "Inputs of rollouts: one row each, or one row that all share.")
+      .def(
+          "__init__",
+          [](InputArrays* self, Rows qpos, Rows qvel, Rows act, Rows ctrl, Rows qfrc_applied,
+             Rows xfrc_applied, Rows mocap_pos, Rows mocap_quat, Rows time) {
+            new (self)
+                InputArrays{std::move(qpos),      std::move(qvel),         std::move(act),
+                            std::move(ctrl),      std::move(qfrc_applied), std::move(xfrc_applied),
+                            std::move(mocap_pos), std::move(mocap_quat),   std::move(time)};
+          },
+          nb::kw_only(), "qpos"_a = nb::none(), "qvel"_a = nb::none(), "act"_a = nb::none(),
+          "ctrl"_a = nb::none(), "qfrc_applied"_a = nb::none(), "xfrc_applied"_a = nb::none(),
+          "mocap_pos"_a = nb::none(), "mocap_quat"_a = nb::none(), "time"_a = nb::none());
+
+  nb::class_<Warning>(m, "Warning", "A warning of MuJoCo.")
+      .def_ro("text", &Warning::text)
+      .def_ro("first_step", &Warning::first_step)
+      .def_ro("count", &Warning::count);
+
+  nb::class_<TrajectoryBatch>(m, "TrajectoryBatch",
+                              "Recorded rollouts; every array has the batch first.")
+      .def("__len__", [](const TrajectoryBatch& batch) { return batch.items.size(); })
+      .def_ro("nstep", &TrajectoryBatch::nstep)
+      .def_prop_ro(
+          "time",
+          [](const TrajectoryBatch& b) { return field(b, &Trajectory::time, b.nstep + 1, 1); },
+          kOwner)
+      .def_prop_ro(
+          "qpos",
+          [](const TrajectoryBatch& b) {
+            return field(b, &Trajectory::qpos, b.nstep + 1, width(b, &Trajectory::nq));
+          },
+          kOwner)
+      .def_prop_ro(
+          "qvel",
+          [](const TrajectoryBatch& b) {
+            return field(b, &Trajectory::qvel, b.nstep + 1, width(b, &Trajectory::nv));
+          },
+          kOwner)
+      .def_prop_ro(
+          "act",
+          [](const TrajectoryBatch& b) {
+            return field(b, &Trajectory::act, b.nstep + 1, width(b, &Trajectory::na));
+          },
+          kOwner)
+      .def_prop_ro(
+          "qacc",
+          [](const TrajectoryBatch& b) {
+            return field(b, &Trajectory::qacc, b.nstep, width(b, &Trajectory::nv));
+          },
+          kOwner)
+      .def_prop_ro("steps", &steps, kOwner)
+      .def_prop_ro("completed", each([](const Trajectory& t) { return t.nstep; }))
+      .def_prop_ro("ok", each([](const Trajectory& t) { return t.ok(); }))
+      .def_prop_ro("outcome",
+                   each([](const Trajectory& t) { return std::string(outcome_name(t.outcome)); }))
+      .def_prop_ro("message", each([](const Trajectory& t) { return t.message; }))
+      .def_prop_ro("failed_dof", each([](const Trajectory& t) { return t.failed_dof; }))
+      .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }));
+
+  m.def(
+      "rollout",
+      [](const Model& model, const InputArrays& inputs, int nstep) {
+        Signals signals;
+        return signals.run([&] {
+          TrajectoryBatch batch;
+          batch.items.push_back(rollout(model, inputs.at(0), nstep, signals.options(1)));
+          batch.nstep = batch.items[0].nstep;
+          return batch;
+        });
+      },
+      "model"_a, "inputs"_a, "nstep"_a, "One rollout.");
+  m.def(
+      "rollout_batch",
+      [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread) {
+        Signals signals;
+        return signals.run([&] {
+          std::vector<RolloutInput> each_input;
+          for (size_t i = 0; i < size; i++) each_input.push_back(inputs.at(i));
+          return TrajectoryBatch{
+              .items = rollout_batch(model, each_input, nstep, signals.options(nthread)),
+              .nstep = nstep};
+        });
+      },
+      "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "Rollouts on a pool of threads.");
+}
+
+}  // namespace diffmj::python

@@ -1,0 +1,173 @@
+#include "adjoint/discrete.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/require.h"
+#include "diffmj/error.h"
+#include "diffmj/state.h"
+#include "integrate/step.h"
+#include "mj/call.h"
+#include "record/trajectory.h"
+#include "rollout.h"
+
+namespace diffmj {
+namespace {
+
+size_t size(int rows, int width) { return static_cast<size_t>(rows) * static_cast<size_t>(width); }
+
+void require_cotangents(const std::string& who, const Model& model, const Trajectory& t,
+                        const Cotangents& cotangents) {
+  if (t.nq != model.nq() || t.nv != model.nv() || t.na != model.na() || t.nu != model.nu() ||
+      t.nbody != model.nbody()) {
+    throw InputError(who + ": the trajectory was made with another model (nq, nv, na, nu = " +
+                     std::to_string(t.nq) + ", " + std::to_string(t.nv) + ", " +
+                     std::to_string(t.na) + ", " + std::to_string(t.nu) + ")");
+  }
+  const auto check = [&](const char* name, CVec x, int width) {
+    if (x.empty()) return;
+    const size_t expected = size(t.nstep + 1, width);
+    require_size(
+        who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected, expected,
+        std::to_string(t.nstep + 1) + " x " + std::to_string(width) + " (one row per state)");
+    for (size_t i = 0; i < x.size(); i++) {
+      if (!std::isfinite(x[i])) {
+        throw InputError(who + ": the cotangent of " + name + " is not finite at row " +
+                         std::to_string(i / static_cast<size_t>(width)) + ", column " +
+                         std::to_string(i % static_cast<size_t>(width)));
+      }
+    }
+  };
+  check("qpos", cotangents.qpos, t.nq);
+  check("qpos_tangent", cotangents.qpos_tangent, t.nv);
+  check("qvel", cotangents.qvel, t.nv);
+  check("act", cotangents.act, t.na);
+}
+
+// adds the cotangent of state i
+void add_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i, Vec x_bar) {
+  const auto nv = static_cast<size_t>(t.nv);
+  if (!c.qpos.empty()) {
+    qpos_cotangent_to_tangent(model, row(t.qpos, i, t.nq),
+                              c.qpos.subspan(size(i, t.nq), size(1, t.nq)), x_bar.first(nv));
+  }
+  if (!c.qpos_tangent.empty()) {
+    eigen(x_bar.first(nv)) += eigen(c.qpos_tangent.subspan(size(i, t.nv), nv));
+  }
+  if (!c.qvel.empty()) {
+    eigen(x_bar.subspan(nv, nv)) += eigen(c.qvel.subspan(size(i, t.nv), nv));
+  }
+  if (!c.act.empty()) {
+    eigen(x_bar.subspan(2 * nv)) += eigen(c.act.subspan(size(i, t.na), size(1, t.na)));
+  }
+}
+
+void allocate(const Trajectory& t, double value, Gradient& g) {
+  g.qpos.assign(size(1, t.nq), value);
+  g.qpos_tangent.assign(size(1, t.nv), value);
+  g.qvel.assign(size(1, t.nv), value);
+  g.act.assign(size(1, t.na), value);
+  const int nstep = std::isnan(value) ? t.nstep_asked : t.nstep;
+  g.ctrl.assign(size(nstep, t.nu), value);
+  g.qfrc_applied.assign(size(nstep, t.nv), value);
+  g.xfrc_applied.assign(t.xfrc_applied.empty() ? 0 : size(nstep, 6 * t.nbody), value);
+}
+
+void copy_row(const Matrix& from, int i, std::vector<double>& to) {
+  std::copy(from.data(), from.data() + from.cols(),
+            to.begin() + static_cast<ptrdiff_t>(i) * from.cols());
+}
+
+}  // namespace
+
+bool discrete_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
+                      Gradient& gradient, Workspace& workspace, StopSignal& stop) {
+  const ModelImpl& impl = model.impl();
+  const auto nv = static_cast<size_t>(t.nv);
+  allocate(t, 0, gradient);
+  reset_data(model, t.mocap_pos, t.mocap_quat, workspace);
+
+  StepBar bar;
+  bar.resize(impl, 1, !t.xfrc_applied.empty());
+  const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
+  add_cotangent(model, t, cotangents, t.nstep, x_bar);
+  for (int i = t.nstep - 1; i >= 0; i--) {
+    if (stop.poll()) return false;
+    bar.next = bar.x;
+    for (Matrix* x : {&bar.x, &bar.ctrl, &bar.qfrc_applied, &bar.xfrc_applied}) x->setZero();
+    step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
+    copy_row(bar.ctrl, i, gradient.ctrl);
+    copy_row(bar.qfrc_applied, i, gradient.qfrc_applied);
+    copy_row(bar.xfrc_applied, i, gradient.xfrc_applied);
+    add_cotangent(model, t, cotangents, i, x_bar);
+  }
+  std::copy_n(x_bar.begin(), nv, gradient.qpos_tangent.begin());
+  std::copy_n(x_bar.begin() + t.nv, nv, gradient.qvel.begin());
+  std::copy_n(x_bar.begin() + 2 * t.nv, gradient.act.size(), gradient.act.begin());
+  qpos_cotangent_to_ambient(model, row(t.qpos, 0, t.nq), gradient.qpos_tangent, gradient.qpos);
+  return true;
+}
+
+Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
+                          const Cotangents& cotangents, const RolloutOptions& options) {
+  require_no_callbacks("rollout_pullback");
+  if (!trajectory.ok()) {
+    throw InputError("rollout_pullback: the rollout did not reach its last step: " +
+                     trajectory.message);
+  }
+  require_cotangents("rollout_pullback", model, trajectory, cotangents);
+  StopSignal stop(options.interrupted);
+  WorkspaceLease workspace(model.impl());
+  Gradient gradient;
+  if (!discrete_adjoint(model, trajectory, cotangents, gradient, *workspace, stop)) {
+    throw Interrupted("rollout_pullback: interrupted");
+  }
+  return gradient;
+}
+
+std::vector<Gradient> rollout_pullback_batch(const Model& model,
+                                             std::span<const Trajectory> trajectories,
+                                             std::span<const Cotangents> cotangents,
+                                             const RolloutOptions& options) {
+  require_no_callbacks("rollout_pullback");
+  if (trajectories.size() != cotangents.size()) {
+    throw InputError("rollout_pullback: " + std::to_string(trajectories.size()) +
+                     " trajectories but " + std::to_string(cotangents.size()) + " cotangents");
+  }
+  for (size_t i = 0; i < trajectories.size(); i++) {
+    if (!trajectories[i].ok()) continue;
+    require_cotangents("rollout_pullback, rollout " + std::to_string(i) + " of the batch", model,
+                       trajectories[i], cotangents[i]);
+  }
+  std::vector<Gradient> out(trajectories.size());
+  StopSignal stop(options.interrupted);
+  parallel_for(static_cast<int>(out.size()), options.nthread, stop, [&](int i, StopSignal& s) {
+    const auto k = static_cast<size_t>(i);
+    if (!trajectories[k].ok()) {
+      allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
+      return;
+    }
+    WorkspaceLease workspace(model.impl());
+    discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s);
+  });
+  if (stop.stopped()) throw Interrupted("rollout_pullback: interrupted");
+  return out;
+}
+
+Linearization linearize(const Model& model, const RolloutInput& input) {
+  const ModelImpl& impl = model.impl();
+  const Trajectory t = rollout(model, input, 1);
+  if (!t.ok()) throw InputError("linearize: the step failed: " + t.message);
+  WorkspaceLease workspace(impl);
+  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
+
+  // every row of A and B is the pullback of one unit cotangent
+  StepBar bar;
+  bar.resize(impl, model.ntangent(), false);
+  bar.next.setIdentity();
+  step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);
+  return {.A = {bar.x.data(), bar.x.data() + bar.x.size()},
+          .B = {bar.ctrl.data(), bar.ctrl.data() + bar.ctrl.size()}};
+}
+
+}  // namespace diffmj

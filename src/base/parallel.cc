@@ -1,0 +1,78 @@
+#include "base/parallel.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace diffmj {
+
+namespace {
+constexpr std::chrono::milliseconds kPollInterval{50};
+thread_local bool is_worker = false;
+}  // namespace
+
+bool StopSignal::poll() {
+  if (interrupted_ && !is_worker && !stopped()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_) {
+      next_ = now + kPollInterval;
+      if (interrupted_()) stopped_.store(true, std::memory_order_relaxed);
+    }
+  }
+  return stopped();
+}
+
+void parallel_for(int n, int nthread, StopSignal& stop,
+                  const std::function<void(int i, StopSignal& stop)>& fn) {
+  if (nthread <= 0) nthread = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  nthread = std::min(nthread, n);
+  if (nthread <= 1) {
+    for (int i = 0; i < n && !stop.poll(); i++) fn(i, stop);
+    return;
+  }
+
+  std::atomic<int> next{0};
+  std::mutex mutex;
+  std::condition_variable done;
+  int running = nthread;
+  int failed_at = n;
+  std::exception_ptr failure;
+
+  const auto work = [&] {
+    is_worker = true;
+    for (int i = next++; i < n && !stop.stopped(); i = next++) {
+      try {
+        fn(i, stop);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < failed_at) {
+          failed_at = i;
+          failure = std::current_exception();
+        }
+        next = n;
+      }
+    }
+    const std::lock_guard lock(mutex);
+    running--;
+    done.notify_one();
+  };
+
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(nthread));
+  for (int t = 0; t < nthread; t++) threads.emplace_back(work);
+  {
+    std::unique_lock lock(mutex);
+    while (!done.wait_for(lock, kPollInterval, [&] { return running == 0; })) {
+      lock.unlock();
+      stop.poll();
+      lock.lock();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace diffmj

@@ -1,0 +1,35 @@
+// parallel_for(): the one place that starts threads.
+#ifndef DIFFMJ_BASE_PARALLEL_H_
+#define DIFFMJ_BASE_PARALLEL_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+namespace diffmj {
+
+// Tells long work to stop. Only the calling thread polls the user's function, at most every 50 ms;
+// the others see the flag.
+class StopSignal {
+ public:
+  explicit StopSignal(const std::function<bool()>& interrupted) : interrupted_(interrupted) {}
+  // The calling thread: polls if it is time to. Any thread may call stopped().
+  bool poll();
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::function<bool()>& interrupted_;
+  std::chrono::steady_clock::time_point next_{};
+  std::atomic<bool> stopped_{false};
+};
+
+// Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (0: one per core), each i once, in no
+// order. With one thread fn runs on the calling thread and must poll stop itself. After a stop no
+// new i is begun. An exception thrown by fn ends the loop and is thrown again here; of several the
+// one with the smallest i.
+void parallel_for(int n, int nthread, StopSignal& stop,
+                  const std::function<void(int i, StopSignal& stop)>& fn);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_BASE_PARALLEL_H_

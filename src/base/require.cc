@@ -1,0 +1,46 @@
+#include "base/require.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+namespace diffmj {
+
+void require_finite(const std::string& who, const char* name, std::span<const double> x,
+                    size_t width) {
+  for (size_t i = 0; i < x.size(); i++) {
+    if (std::isfinite(x[i]) && std::abs(x[i]) <= kMaxMagnitude) continue;
+    std::string index = std::to_string(i);
+    if (width > 0 && x.size() > width) {
+      index = std::to_string(i / width) + ", " + std::to_string(i % width);
+    }
+    char value[32];
+    std::snprintf(value, sizeof(value), "%g", x[i]);
+    throw InputError(who + ": " + name + "[" + index + "] is " + value +
+                     "; it must be finite and at most 1e10 in magnitude");
+  }
+}
+
+void require_size(const std::string& who, const char* name, size_t size, size_t a, size_t b,
+                  const std::string& shape) {
+  if (size == a || size == b) return;
+  throw InputError(who + ": " + name + " has " + std::to_string(size) + " numbers, expected " +
+                   shape);
+}
+
+void require_memory(const std::string& who, double bytes) {
+  // most of the machine's memory; beyond it the system kills processes instead of refusing
+  constexpr double kShare = 0.8;
+  const double physical =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= kShare * physical) return;
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                ": the record needs %.3g GB and this machine has %.3g GB; use fewer steps, or "
+                "several shorter rollouts",
+                bytes * 1e-9, physical * 1e-9);
+  throw MemoryError(who + text);
+}
+
+}  // namespace diffmj

@@ -1,0 +1,225 @@
+// check_gradient(): the adjoint against Ridders' differences of mj_step, with the evidence around
+// it.
+#include "diffmj/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/ridders.h"
+#include "check/kinks.h"
+#include "check/survey.h"
+#include "diffmj/error.h"
+#include "diffmj/gradient.h"
+#include "diffmj/state.h"
+#include "mj/call.h"
+#include "record/trajectory.h"
+#include "rollout.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/oracle.h"
+
+namespace diffmj {
+namespace {
+
+using Vector = std::vector<double>;
+
+double dot(const Vector& a, const Vector& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); i++) sum += a[i] * b[i];
+  return sum;
+}
+
+Vector random_vector(size_t n, double scale, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  Vector x(n);
+  for (double& value : x) value = scale * normal(random);
+  return x;
+}
+
+// The rollout as a function of z = (tangent of the initial state, every control): the weighted sum
+// of how far all its states move from those of the base rollout.
+class RolloutFunction {
+ public:
+  RolloutFunction(const Model& model, const RolloutInput& input, const CheckOptions& options,
+                  std::mt19937& random)
+      : model_(model), input_(input), nstep_(options.nstep) {
+    const State initial = default_state(model);
+    const auto start = [](CVec given, const Vector& otherwise) {
+      return given.empty() ? otherwise : Vector(given.begin(), given.end());
+    };
+    x_ = {.time = input.time,
+          .qpos = start(input.qpos, initial.qpos),
+          .qvel = start(input.qvel, initial.qvel),
+          .act = start(input.act, initial.act)};
+    const auto nu = static_cast<size_t>(model.nu());
+    ctrl_.assign(static_cast<size_t>(nstep_) * nu, 0.0);
+    for (int i = 0; i < nstep_; i++) {
+      const CVec row = input_row(input.ctrl, i, model.nu());
+      std::copy(row.begin(), row.end(), ctrl_.begin() + static_cast<ptrdiff_t>(nu) * i);
+    }
+    base_ = run(Vector(size(), 0.0));
+    if (!base_.ok()) throw InputError("check: the rollout fails: " + base_.message);
+    // losses are sums over states: keep the weight of each independent of their number
+    const auto rows = static_cast<size_t>(nstep_ + 1);
+    const double scale = 1 / std::sqrt(static_cast<double>(rows));
+    qpos_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
+    qvel_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
+    act_bar = random_vector(rows * static_cast<size_t>(model.na()), scale, random);
+  }
+
+  size_t size() const { return static_cast<size_t>(model_.ntangent()) + ctrl_.size(); }
+  const Trajectory& base() const { return base_; }
+
+  double operator()(const Vector& z) const {
+    const Trajectory t = run(z);
+    // a perturbed rollout that fails is no value at all; the error bar then says so
+    if (!t.ok()) return std::numeric_limits<double>::quiet_NaN();
+    Vector dq(static_cast<size_t>(t.nv));
+    double sum = 0;
+    for (int i = 0; i <= t.nstep; i++) {
+      mj_call("mj_differentiatePos", [&] {
+        mj_differentiatePos(model_.mj(), dq.data(), 1, row(base_.qpos, i, t.nq).data(),
+                            row(t.qpos, i, t.nq).data());
+      });
+      const auto at = static_cast<size_t>(i) * dq.size();
+      for (size_t k = 0; k < dq.size(); k++) {
+        sum += qpos_bar[at + k] * dq[k] + qvel_bar[at + k] * (t.qvel[at + k] - base_.qvel[at + k]);
+      }
+    }
+    for (size_t k = 0; k < act_bar.size(); k++) sum += act_bar[k] * (t.act[k] - base_.act[k]);
+    return sum;
+  }
+
+  Vector gradient() const {
+    const Gradient g = rollout_pullback(
+        model_, base_, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar});
+    Vector out;
+    for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
+      out.insert(out.end(), part->begin(), part->end());
+    }
+    return out;
+  }
+
+  Vector qpos_bar, qvel_bar, act_bar;
+
+ private:
+  Trajectory run(const Vector& z) const {
+    const auto n = static_cast<size_t>(model_.ntangent());
+    const State x = plus(model_, x_, CVec(z).first(n));
+    Vector ctrl = ctrl_;
+    for (size_t i = 0; i < ctrl.size(); i++) ctrl[i] += z[n + i];
+    RolloutInput input = input_;
+    input.qpos = x.qpos;
+    input.qvel = x.qvel;
+    input.act = x.act;
+    input.ctrl = ctrl;
+    return rollout(model_, input, nstep_);
+  }
+
+  const Model& model_;
+  RolloutInput input_;
+  int nstep_;
+  State x_;
+  Vector ctrl_;
+  Trajectory base_;
+};
+
+// residuals and kinks at the states of the rollout
+void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random,
+                   CheckReport& report) {
+  const ModelImpl& impl = model.impl();
+  const mjModel* m = model.mj();
+  WorkspaceLease workspace(impl);
+  mjData* d = workspace->data.get();
+  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
+  Vector Ma(static_cast<size_t>(t.nv)), lambda(Ma.size());
+  RankedKink nearest;
+  for (int i = 0; i < t.nstep; i++) {
+    const StepInput in = step_input(t, i);
+    mj_call("mj_forward", [&] {
+      write_input(m, d, in);
+      mj_forward(m, d);
+      mj_mulM(m, d, Ma.data(), d->qacc);
+    });
+    const Vector qacc(d->qacc, d->qacc + t.nv);
+    double residual = 0, scale = 0;
+    for (int k = 0; k < t.nv; k++) {
+      residual +=
+          std::pow(Ma[static_cast<size_t>(k)] - d->qfrc_smooth[k] - d->qfrc_constraint[k], 2);
+      scale += std::pow(Ma[static_cast<size_t>(k)], 2);
+    }
+    report.solver_residual =
+        std::max(report.solver_residual, std::sqrt(residual) / (1 + std::sqrt(scale)));
+    if (report.path == GradientPath::kDifferences) continue;
+    newton_factorize(m, d, qacc, *workspace);
+    const Vector a_bar = random_vector(Ma.size(), 1, random);
+    newton_solve(*workspace, a_bar, lambda);
+    report.adjoint_residual =
+        std::max(report.adjoint_residual, newton_residual(m, d, lambda, a_bar, *workspace));
+    nearest_kink(model, i, *workspace, nearest);
+  }
+  report.nearest_kink = nearest.kink;
+}
+
+// typical is what a random direction sees of the gradient, |gradient|/√n: a direction that is
+// almost orthogonal to it has the rounding of the whole
+CheckDirection compare(double adjoint, const RiddersResult& numeric, double typical,
+                       double tolerance) {
+  CheckDirection out{.adjoint = adjoint,
+                     .differences = numeric.derivative,
+                     .error_bar = std::max(numeric.error_bar, numeric.corner)};
+  const double scale = std::max({std::abs(adjoint), std::abs(numeric.derivative), typical, 1e-12});
+  out.error = std::abs(adjoint - numeric.derivative) / scale;
+  using Verdict = CheckDirection::Verdict;
+  if (!(out.error_bar <= tolerance * scale)) {  // NaN is not agreement
+    out.verdict = Verdict::kInconclusive;
+  } else {
+    out.verdict = out.error <= tolerance ? Verdict::kAgrees : Verdict::kDiffers;
+  }
+  return out;
+}
+
+}  // namespace
+
+CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
+                           const CheckOptions& options) {
+  require_no_callbacks("check");
+  if (options.nstep < 1 || options.directions < 1) {
+    throw InputError("check: nstep is " + std::to_string(options.nstep) + " and directions is " +
+                     std::to_string(options.directions) + ", expected at least 1");
+  }
+  require_input("check", user_model, input, options.nstep);
+  const Model model = user_model.tightened();
+  std::mt19937 random(options.seed);
+  const RolloutFunction function(model, input, options, random);
+  const Vector gradient = function.gradient();
+  const double typical = std::sqrt(dot(gradient, gradient) / static_cast<double>(gradient.size()));
+
+  CheckReport report;
+  report.path = user_model.gradient_path();
+  report.path_reason = user_model.gradient_path_reason();
+  report.features = model_features(user_model);
+  report.advice = model_advice(user_model);
+  report.warnings = function.base().warnings;
+  inspect_steps(model, function.base(), random, report);
+
+  report.passed = true;
+  for (int i = 0; i < options.directions; i++) {
+    if (options.interrupted && options.interrupted()) throw Interrupted("check: interrupted");
+    if (options.progress) options.progress(static_cast<double>(i) / options.directions);
+    Vector u = random_vector(function.size(), 1, random);
+    const double length = std::sqrt(dot(u, u));
+    for (double& value : u) value /= length;
+    const RiddersResult numeric = ridders([&](double h) {
+      Vector z = u;
+      for (double& value : z) value *= h;
+      return function(z);
+    });
+    report.directions.push_back(compare(dot(gradient, u), numeric, typical, options.tolerance));
+    report.passed &= report.directions.back().verdict == CheckDirection::Verdict::kAgrees;
+  }
+  if (options.progress) options.progress(1);
+  return report;
+}
+
+}  // namespace diffmj

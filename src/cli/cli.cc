@@ -1,0 +1,221 @@
+#include "cli.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+namespace diffmj::cli {
+namespace {
+
+// a signal handler can reach nothing but a global
+volatile std::sig_atomic_t interrupt_flag = 0;
+
+void set_interrupt_flag(int /*signal*/) { interrupt_flag = 1; }
+
+// Numbers separated by blanks or commas; where names the text in messages.
+std::vector<double> parse_numbers(const std::string& text, const std::string& where) {
+  constexpr const char* kSeparators = " \t\r,";
+  std::vector<double> numbers;
+  size_t begin = text.find_first_not_of(kSeparators);
+  while (begin != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    // from_chars ignores the locale, but knows no plus sign
+    const char* first = word.c_str() + (word.size() > 1 && word[0] == '+' ? 1 : 0);
+    const char* last = word.c_str() + word.size();
+    double value = 0;
+    const auto [stop, status] = std::from_chars(first, last, value);
+    if (status != std::errc() || stop != last) {
+      throw InputError(where + ": '" + word + "' is not a number");
+    }
+    numbers.push_back(value);
+    begin = text.find_first_not_of(kSeparators, end);
+  }
+  return numbers;
+}
+
+void require_nu(const Model& model, const std::string& where, size_t count) {
+  if (count == static_cast<size_t>(model.nu())) return;
+  throw InputError(where + " has " + std::to_string(count) + " numbers, expected " +
+                   std::to_string(model.nu()) + " (nu, one per control)");
+}
+
+std::vector<double> read_ctrl(const Model& model, const std::string& text) {
+  if (text.empty()) return {};
+  std::vector<double> ctrl = parse_numbers(text, "--ctrl");
+  require_nu(model, "--ctrl", ctrl.size());
+  return ctrl;
+}
+
+// Rows of nu numbers; empty lines and lines that begin with # are skipped.
+std::vector<double> read_ctrl_file(const Model& model, const std::string& path) {
+  std::ifstream file(path);
+  std::vector<double> ctrl;
+  std::string line;
+  for (int number = 1; std::getline(file, line); number++) {
+    const std::string where = "--ctrl-file " + path + ", line " + std::to_string(number);
+    if (line.starts_with('#')) continue;
+    const std::vector<double> row = parse_numbers(line, where);
+    if (row.empty()) continue;
+    require_nu(model, where, row.size());
+    ctrl.insert(ctrl.end(), row.begin(), row.end());
+  }
+  if (!file.eof()) throw InputError("--ctrl-file " + path + " cannot be read");
+  if (ctrl.empty()) throw InputError("--ctrl-file " + path + " holds no numbers");
+  return ctrl;
+}
+
+State read_keyframe(const Model& model, const std::string& key) {
+  int index = 0;
+  const char* last = key.c_str() + key.size();
+  const auto [stop, status] = std::from_chars(key.c_str(), last, index);
+  const bool is_number = status == std::errc() && stop == last;
+  return keyframe_state(model, is_number ? index : model.keyframe(key));
+}
+
+int steps_in(const Model& model, double seconds) {
+  const double steps = std::round(seconds / model.timestep());
+  if (steps >= 0 && steps <= std::numeric_limits<int>::max()) return static_cast<int>(steps);
+  throw InputError("--settle is " + std::to_string(seconds) +
+                   " s, expected 0 or more, and at most " +
+                   std::to_string(std::numeric_limits<int>::max()) + " steps");
+}
+
+// Replaces the state by the one after some seconds under the first row of the controls.
+void settle(double seconds, Setup& setup) {
+  Setup before = setup;
+  before.nstep = steps_in(setup.model, seconds);
+  before.ctrl.resize(std::min(setup.ctrl.size(), static_cast<size_t>(setup.model.nu())));
+  const Trajectory t = run_rollout(before);
+  if (!t.ok()) throw RolloutError("while settling: " + t.message);
+  const auto last_row = [](const std::vector<double>& x, int width) {
+    return std::vector<double>(x.end() - width, x.end());
+  };
+  setup.state = {.time = t.time.back(),
+                 .qpos = last_row(t.qpos, t.nq),
+                 .qvel = last_row(t.qvel, t.nv),
+                 .act = last_row(t.act, t.na)};
+}
+
+std::string describe_start(const CommonOptions& options, double settle_seconds) {
+  char settled[64] = "";
+  if (settle_seconds > 0) {
+    std::snprintf(settled, sizeof(settled), ", settled for %g s", settle_seconds);
+  }
+  return (options.key.empty() ? "default state" : "keyframe " + options.key) + settled;
+}
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+RolloutInput Setup::input() const {
+  return {.qpos = state.qpos,
+          .qvel = state.qvel,
+          .act = state.act,
+          .ctrl = ctrl,
+          .qfrc_applied = {},
+          .xfrc_applied = {},
+          .mocap_pos = {},
+          .mocap_quat = {},
+          .time = state.time};
+}
+
+void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults) {
+  char settle_text[160];
+  std::snprintf(settle_text, sizeof(settle_text),
+                "simulate so long before, under the first row of controls (default %g%s)",
+                defaults.settle, defaults.settle > 0 ? "; 0 with --key" : "");
+  command.add_option("MODEL", options.model_file, "MJCF, URDF or MJB file")
+      ->required()
+      ->option_text(" ");
+  command
+      .add_option("--key", options.key, "start from this keyframe (its state, not its controls)")
+      ->option_text("NAME|INDEX");
+  command.add_option("--settle", options.settle, settle_text)->option_text("SECONDS");
+  command
+      .add_option("--nstep", options.nstep,
+                  "steps of the rollout (default " + std::to_string(defaults.nstep) +
+                      ", or the rows of --ctrl-file)")
+      ->option_text("N");
+  CLI::Option* ctrl = command.add_option("--ctrl", options.ctrl, "controls, held (default 0)")
+                          ->option_text("\"U0 U1 ...\"");
+  command
+      .add_option("--ctrl-file", options.ctrl_file, "controls, one row per step, or one to hold")
+      ->option_text("FILE.csv")
+      ->excludes(ctrl);
+  command
+      .add_option("--integrator", options.integrator,
+                  "Euler, RK4, implicit, implicitfast or discrete (default: the model's)")
+      ->option_text("NAME");
+  command.add_option("--output", options.output, "write here, at once when all is done")
+      ->option_text("FILE");
+}
+
+Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
+  const ModelOptions model_options{.integrator = integrator_from_name(options.integrator)};
+  const Model model = Model::from_file(options.model_file, model_options);
+  const bool has_key = !options.key.empty();
+  const double seconds = options.settle.value_or(has_key ? 0 : defaults.settle);
+  Setup setup{.model_file = options.model_file,
+              .model = model,
+              .state = has_key ? read_keyframe(model, options.key) : default_state(model),
+              .start = describe_start(options, seconds),
+              .ctrl = {},
+              .nstep = options.nstep.value_or(defaults.nstep)};
+  if (options.ctrl_file.empty()) {
+    setup.ctrl = read_ctrl(model, options.ctrl);
+  } else {
+    setup.ctrl = read_ctrl_file(model, options.ctrl_file);
+    const int rows = static_cast<int>(setup.ctrl.size()) / model.nu();
+    if (!options.nstep) setup.nstep = rows;
+    if (rows != 1 && rows != setup.nstep) {
+      throw InputError("--ctrl-file " + options.ctrl_file + " has " + std::to_string(rows) +
+                       " rows, expected " + std::to_string(setup.nstep) + " (--nstep) or 1");
+    }
+  }
+  if (seconds != 0) settle(seconds, setup);
+  return setup;
+}
+
+Trajectory run_rollout(const Setup& setup) {
+  RolloutOptions options;
+  options.interrupted = interrupted;
+  Trajectory trajectory = rollout(setup.model, setup.input(), setup.nstep, options);
+  if (trajectory.outcome == Outcome::kInterrupted) throw Interrupted(trajectory.message);
+  return trajectory;
+}
+
+void handle_signals() {
+  struct sigaction action = {};
+  action.sa_handler = set_interrupt_flag;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  // a parent may have told us to ignore it
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+bool interrupted() { return interrupt_flag != 0; }
+
+int report_error(ExitCode code, const std::string& message) {
+  std::fprintf(stderr, "diffmj: error: %s\n", one_line(message).c_str());
+  return code;
+}
+
+void report_warnings(const std::vector<Warning>& warnings) {
+  for (const Warning& w : warnings) {
+    std::fprintf(stderr, "diffmj: warning: %s (first at step %d, %d times)\n",
+                 one_line(w.text).c_str(), w.first_step, w.count);
+  }
+}
+
+}  // namespace diffmj::cli

@@ -1,0 +1,78 @@
+// What the subcommands share: exit codes, the options for model, state and control, interruption.
+#ifndef DIFFMJ_CLI_CLI_H_
+#define DIFFMJ_CLI_CLI_H_
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diffmj/diffmj.h"
+
+namespace diffmj::cli {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitDiffers = 1,       // check: the gradient disagrees with differences
+  kExitError = 2,         // usage, input or output
+  kExitInconclusive = 3,  // check: differences are not good enough to tell
+  kExitDiverged = 4,      // the rollout did not reach its last step
+  kExitInterrupted = 130,
+};
+
+// What every subcommand takes.
+struct CommonOptions {
+  std::string model_file;
+  std::string integrator = "model";
+  std::string key;               // name or number; empty: the default state
+  std::optional<double> settle;  // [s]
+  std::optional<int> nstep;
+  std::string ctrl;       // nu numbers, held
+  std::string ctrl_file;  // one row per step
+  std::string output;     // file; empty: standard output
+};
+
+// Used where the command line is silent.
+struct Defaults {
+  int nstep = 100;
+  double settle = 0;  // [s], only without a keyframe
+};
+
+// A model, the state a rollout starts from and its controls.
+struct Setup {
+  std::string model_file;
+  Model model;
+  State state;
+  std::string start;         // how the state came about, in words
+  std::vector<double> ctrl;  // nstep x nu, or nu to hold, or empty
+  int nstep = 0;
+
+  RolloutInput input() const;  // looks into this Setup
+};
+
+void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults);
+
+// Reads the model and the controls, takes the keyframe, settles. Throws RolloutError if settling
+// diverges, Interrupted, and what the library throws.
+Setup read_setup(const CommonOptions& options, const Defaults& defaults);
+
+// rollout() that polls for Ctrl-C and throws Interrupted; a divergence stays in the outcome.
+Trajectory run_rollout(const Setup& setup);
+
+// From here on the first Ctrl-C sets a flag, the second ends the process; a closed pipe ends it
+// quietly, as it does other tools.
+void handle_signals();
+bool interrupted();
+
+// "diffmj: error: ..." on one line of stderr, whatever the message holds; returns code.
+int report_error(ExitCode code, const std::string& message);
+void report_warnings(const std::vector<Warning>& warnings);
+
+// Each adds its subcommand, which sets exit_code when it runs.
+void add_check(CLI::App& app, int& exit_code);
+void add_grad(CLI::App& app, int& exit_code);
+void add_rollout(CLI::App& app, int& exit_code);
+
+}  // namespace diffmj::cli
+
+#endif  // DIFFMJ_CLI_CLI_H_

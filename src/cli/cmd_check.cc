@@ -1,0 +1,259 @@
+// diffmj check: a certificate of the gradient of a model at a state, for people or as JSON.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <sstream>
+
+#include "cli.h"
+#include "output.h"
+
+namespace diffmj::cli {
+namespace {
+
+using Verdict = CheckDirection::Verdict;
+
+constexpr Defaults kDefaults{.nstep = 10, .settle = 0.5};
+
+constexpr const char* kFooter =
+    R"(Compares the gradient of a rollout with differences of mj_step in random directions.
+
+Exit codes:
+  0 agrees, 1 differs, 2 usage or input error, 3 inconclusive (the differences are too
+  inaccurate to tell: a contact or limit is about to switch), 4 the rollout diverged
+
+Examples:
+  diffmj check humanoid.xml
+  diffmj check arm.xml --key home --nstep 50 --ctrl "0.1 0 -0.2"
+  diffmj check arm.xml --settle 2 --tolerance 1e-6 --json > certificate.json)";
+
+struct CheckCommand {
+  CommonOptions common;
+  CheckOptions check;
+  bool json = false;
+};
+
+// A percentage on stderr, for work that takes longer than a second and somebody who watches.
+class Progress {
+ public:
+  ~Progress() {
+    if (percent_ >= 0) std::fprintf(stderr, "\r\033[K");
+  }
+  void show(double share) {
+    const int percent = static_cast<int>(100 * share);
+    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    if (!is_terminal_ || elapsed < std::chrono::seconds(1) || percent == percent_) return;
+    percent_ = percent;
+    std::fprintf(stderr, "\rchecking: %3d %%", percent);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool is_terminal_ = isatty(STDERR_FILENO) != 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int percent_ = -1;
+};
+
+// The numbers of the report that are derived from its directions.
+struct Summary {
+  int agree = 0, differ = 0, inconclusive = 0;
+  double worst_error = 0;
+  const char* verdict = "passed";
+  ExitCode exit_code = kExitOk;
+};
+
+Summary summarize(const CheckReport& report) {
+  Summary s;
+  for (const CheckDirection& d : report.directions) {
+    s.agree += d.verdict == Verdict::kAgrees;
+    s.differ += d.verdict == Verdict::kDiffers;
+    s.inconclusive += d.verdict == Verdict::kInconclusive;
+    // a NaN is the worst of all
+    if (std::isnan(d.error) || d.error > s.worst_error) s.worst_error = d.error;
+  }
+  if (s.differ > 0) {
+    s.verdict = "failed";
+    s.exit_code = kExitDiffers;
+  } else if (!report.passed) {
+    s.verdict = "inconclusive";
+    s.exit_code = kExitInconclusive;
+  }
+  return s;
+}
+
+const char* verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kAgrees:
+      return "agrees";
+    case Verdict::kDiffers:
+      return "differs";
+    case Verdict::kInconclusive:
+      return "inconclusive";
+  }
+  return "unknown";
+}
+
+Json json_kink(const Kink& kink) {
+  if (kink.step < 0) return nullptr;
+  return {
+      {"what", kink.what}, {"step", kink.step}, {"distance", kink.distance}, {"unit", kink.unit}};
+}
+
+std::string json_report(const Setup& setup, const CheckOptions& options,
+                        const CheckReport& report) {
+  const Summary summary = summarize(report);
+  Json directions = Json::array();
+  for (const CheckDirection& d : report.directions) {
+    directions.push_back({{"adjoint", d.adjoint},
+                          {"differences", d.differences},
+                          {"error_bar", d.error_bar},
+                          {"error", d.error},
+                          {"verdict", verdict_name(d.verdict)}});
+  }
+  Json result = json_header(setup);
+  result["path"] = path_name(report.path);
+  result["path_reason"] = report.path_reason;
+  result["seed"] = options.seed;
+  result["tolerance"] = options.tolerance;
+  result["verdict"] = summary.verdict;
+  result["passed"] = report.passed;
+  result["worst_error"] = summary.worst_error;
+  result["directions"] = directions;
+  result["solver_residual"] = report.solver_residual;
+  result["adjoint_residual"] = report.adjoint_residual;
+  result["nearest_kink"] = json_kink(report.nearest_kink);
+  result["features"] = report.features;
+  result["advice"] = report.advice;
+  result["warnings"] = json_warnings(report.warnings);
+  return json_text(result);
+}
+
+const char* path_meaning(GradientPath path) {
+  return path == GradientPath::kImplicit
+             ? "implicit: the constraint solver is differentiated at its solution"
+             : "differences of mj_step";
+}
+
+// printf into a string
+template <class... Args>
+std::string line(const char* format, Args... args) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, args...);
+  return text;
+}
+
+// a name and its value beside it, on as many lines as it needs
+std::string entry(const char* name, const std::string& value) {
+  constexpr size_t kIndent = 18;
+  constexpr size_t kWidth = 100;
+  std::string text = line("%-18s", name);
+  size_t column = kIndent;
+  std::istringstream words(value);
+  for (std::string word; words >> word;) {
+    if (column > kIndent && column + 1 + word.size() > kWidth) {
+      text += "\n" + std::string(kIndent, ' ');
+      column = kIndent;
+    }
+    if (column > kIndent) text += " ";
+    text += word;
+    column += word.size() + 1;
+  }
+  return text + "\n";
+}
+
+std::string list(const char* title, const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += entry(text.empty() ? title : "", item);
+  return text;
+}
+
+std::string text_report(const Setup& setup, const CheckOptions& options,
+                        const CheckReport& report) {
+  const Summary s = summarize(report);
+  const Kink& kink = report.nearest_kink;
+  const int n = static_cast<int>(report.directions.size());
+  std::string text;
+  text += entry("model", setup.model_file);
+  text += entry("start", setup.start);
+  text += entry("rollout", line("%d steps of %g s", setup.nstep, setup.model.timestep()));
+  text += list("uses", report.features);
+  text += entry("gradient path", path_meaning(report.path));
+  if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
+  text += line("\n%9s %16s %16s %10s %10s  %s\n", "direction", "adjoint", "differences",
+               "error bar", "error", "verdict");
+  for (int i = 0; i < n; i++) {
+    const CheckDirection& d = report.directions[static_cast<size_t>(i)];
+    text += line("%9d %16.9g %16.9g %10.1e %10.1e  %s\n", i + 1, d.adjoint, d.differences,
+                 d.error_bar, d.error, verdict_name(d.verdict));
+  }
+  text += "\n";
+  text += entry("worst error", line("%.1e, tolerance %.1e", s.worst_error, options.tolerance));
+  text += entry("solver residual", line("%.1e", report.solver_residual));
+  text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
+  text += entry("nearest kink", kink.step < 0
+                                    ? "none: the rollout meets no constraint"
+                                    : line("%.2g ", kink.distance) + kink.unit + " away at step " +
+                                          std::to_string(kink.step) + ": " + kink.what);
+  std::vector<std::string> warnings;
+  for (const Warning& w : report.warnings) {
+    warnings.push_back(w.text + line(" (first at step %d, %d times)", w.first_step, w.count));
+  }
+  text += list("warnings", warnings);
+  text += list("advice", report.advice);
+  text += line("\n%s: %d of %d directions agree, %d differ, %d inconclusive\n", s.verdict, s.agree,
+               n, s.differ, s.inconclusive);
+  return text;
+}
+
+void require_positive(const char* name, double value) {
+  if (value > 0 && std::isfinite(value)) return;
+  throw InputError(std::string(name) + line(" is %g, expected a number above 0", value));
+}
+
+int run(CheckCommand& command) {
+  CheckOptions& options = command.check;
+  // CLI::PositiveNumber lets a NaN through and prints the largest double in full
+  require_positive("--directions", options.directions);
+  require_positive("--tolerance", options.tolerance);
+  const Setup setup = read_setup(command.common, kDefaults);
+  require_positive("--nstep", setup.nstep);
+  Output output(command.common.output);
+  // the check throws InputError for a rollout that diverges: that is no error of the input
+  const Trajectory trajectory = run_rollout(setup);
+  if (!trajectory.ok()) throw RolloutError(trajectory.message);
+
+  options.nstep = setup.nstep;
+  options.interrupted = interrupted;
+  CheckReport report;
+  {
+    Progress progress;
+    options.progress = [&progress](double share) { progress.show(share); };
+    report = check_gradient(setup.model, setup.input(), options);
+  }
+  output.write(command.json ? json_report(setup, options, report)
+                            : text_report(setup, options, report));
+  output.finish();
+  return summarize(report).exit_code;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& exit_code) {
+  CLI::App* sub = app.add_subcommand("check", "Is the gradient of this model right? A certificate");
+  auto command = std::make_shared<CheckCommand>();
+  add_common_options(*sub, command->common, kDefaults);
+  CheckOptions& check = command->check;
+  sub->add_option("--directions", check.directions, "random directions to compare (default 8)")
+      ->option_text("N");
+  sub->add_option("--seed", check.seed, "of the directions (default 1)")->option_text("N");
+  sub->add_option("--tolerance", check.tolerance, "relative error that passes (default 1e-5)")
+      ->option_text("X");
+  sub->add_flag("--json", command->json, "JSON instead of text");
+  sub->footer(kFooter);
+  sub->callback([command, &exit_code] { exit_code = run(*command); });
+}
+
+}  // namespace diffmj::cli

@@ -1,0 +1,199 @@
+#include "loss.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstddef>
+
+namespace diffmj::cli {
+namespace {
+
+// The coordinates and dofs of a joint.
+struct JointRange {
+  std::string label;  // "joint 'knee'", or "joint 3" without a name
+  int qpos = 0, nq = 0;
+  int qvel = 0, nv = 0;
+};
+
+// A joint has 1, 3 or 6 dofs (hinge or slide, ball, free) and 1, 4 or 7 coordinates, in the order
+// of the dofs; which joint a dof belongs to is in its name.
+std::vector<JointRange> joint_ranges(const Model& model) {
+  std::vector<JointRange> joints;
+  for (int dof = 0; dof < model.nv(); dof++) {
+    const std::string name = model.dof_name(dof);
+    const std::string label = name.substr(0, name.rfind(" (dof "));
+    if (joints.empty() || joints.back().label != label) {
+      joints.push_back({.label = label, .qvel = dof});
+    }
+    joints.back().nv++;
+  }
+  int qpos = 0;
+  for (JointRange& joint : joints) {
+    joint.qpos = qpos;
+    joint.nq = joint.nv == 1 ? 1 : joint.nv + 1;
+    qpos += joint.nq;
+  }
+  return joints;
+}
+
+class LossParser {
+ public:
+  LossParser(const Model& model, const std::string& text) : model_(model), text_(text) {
+    loss_.qpos.resize(static_cast<size_t>(model.nq()));
+    loss_.qvel.resize(static_cast<size_t>(model.nv()));
+    loss_.act.resize(static_cast<size_t>(model.na()));
+  }
+
+  Loss parse() {
+    double sign = take('-') ? -1 : 1;
+    while (true) {
+      parse_term(sign);
+      if (skip_blanks(); at_ == text_.size()) return loss_;
+      if (take('+')) {
+        sign = 1;
+      } else if (take('-')) {
+        sign = -1;
+      } else {
+        fail("expected + or - before '" + rest() + "'");
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InputError("--loss '" + text_ + "': " + what);
+  }
+  std::string rest() const { return text_.substr(at_); }
+  void skip_blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') at_++;
+  }
+  bool take(char c) {
+    skip_blanks();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    at_++;
+    return true;
+  }
+
+  void parse_term(double sign) {
+    const double weight = sign * parse_weight();
+    skip_blanks();
+    const size_t begin = at_;
+    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) at_++;
+    const std::string field = text_.substr(begin, at_ - begin);
+    if (field == "sum") {
+      for (auto* weights : {&loss_.qpos, &loss_.qvel, &loss_.act}) add_all(weight, *weights);
+    } else if (field == "qpos") {
+      parse_entry(field, weight, loss_.qpos);
+    } else if (field == "qvel") {
+      parse_entry(field, weight, loss_.qvel);
+    } else if (field == "act") {
+      parse_entry(field, weight, loss_.act);
+    } else {
+      at_ = begin;
+      fail("expected qpos, qvel, act or sum at '" + rest() + "'");
+    }
+  }
+
+  // a number and *, or nothing
+  double parse_weight() {
+    skip_blanks();
+    const char* first = text_.data() + at_;
+    const char* last = text_.data() + text_.size();
+    if (first == last || (!std::isdigit(static_cast<unsigned char>(*first)) && *first != '.')) {
+      return 1;
+    }
+    double weight = 0;
+    const auto [stop, status] = std::from_chars(first, last, weight);
+    if (status != std::errc()) fail("'" + rest() + "' does not begin with a number");
+    at_ += static_cast<size_t>(stop - first);
+    if (!take('*')) fail("expected * between a weight and '" + rest() + "'");
+    return weight;
+  }
+
+  void parse_entry(const std::string& field, double weight, std::vector<double>& weights) {
+    if (!take('[')) return add_all(weight, weights);
+    const size_t end = text_.find(']', at_);
+    if (end == std::string::npos) fail("expected ] after '" + rest() + "'");
+    const std::string index = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    int begin = 0;
+    int count = static_cast<int>(weights.size());
+    std::string number = index;
+    std::string what = field;
+    if (!is_number(index)) {
+      if (field == "act") fail("act[" + index + "]: expected a number");
+      const size_t comma = index.rfind(',');
+      const std::string name = index.substr(0, comma);
+      const JointRange joint = find_joint(name);
+      begin = field == "qpos" ? joint.qpos : joint.qvel;
+      count = field == "qpos" ? joint.nq : joint.nv;
+      what += " of " + joint.label;
+      if (comma == std::string::npos && count > 1) {
+        fail(what + " has " + std::to_string(count) + " entries; choose one, for instance " +
+             field + "[" + name + ",0]");
+      }
+      number = comma == std::string::npos ? "0" : index.substr(comma + 1);
+    }
+    weights[static_cast<size_t>(begin + parse_index(number, what, count))] += weight;
+  }
+
+  static bool is_number(const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  }
+
+  int parse_index(const std::string& text, const std::string& what, int count) const {
+    int index = -1;
+    // an index too large for an int leaves it at -1
+    if (is_number(text)) std::from_chars(text.data(), text.data() + text.size(), index);
+    if (index < 0 || index >= count) {
+      fail("'" + text + "' is not an index of " + what + ", which has " + std::to_string(count) +
+           " entries");
+    }
+    return index;
+  }
+
+  JointRange find_joint(const std::string& name) const {
+    std::string known;
+    for (const JointRange& joint : joint_ranges(model_)) {
+      if (joint.label == "joint '" + name + "'") return joint;
+      known += (known.empty() ? "" : ", ") + joint.label;
+    }
+    fail("joint '" + name + "' is not in the model; it has " + known);
+  }
+
+  static void add_all(double weight, std::vector<double>& weights) {
+    for (double& w : weights) w += weight;
+  }
+
+  const Model& model_;
+  const std::string& text_;
+  size_t at_ = 0;
+  Loss loss_;
+};
+
+}  // namespace
+
+Loss parse_loss(const Model& model, const std::string& text) {
+  return LossParser(model, text).parse();
+}
+
+LossValue evaluate_loss(const Loss& loss, const Trajectory& trajectory, bool every_step) {
+  LossValue out;
+  const auto add = [&](const std::vector<double>& weights, const std::vector<double>& x,
+                       std::vector<double>& x_bar) {
+    x_bar.assign(x.size(), 0);
+    if (weights.empty()) return;
+    const size_t first = every_step ? 0 : x.size() - weights.size();
+    for (size_t i = first; i < x.size(); i++) {
+      // loss = Σ w x
+      x_bar[i] = weights[i % weights.size()];
+      out.value += x_bar[i] * x[i];
+    }
+  };
+  add(loss.qpos, trajectory.qpos, out.qpos_bar);
+  add(loss.qvel, trajectory.qvel, out.qvel_bar);
+  add(loss.act, trajectory.act, out.act_bar);
+  return out;
+}
+
+}  // namespace diffmj::cli

@@ -1,0 +1,71 @@
+// diffmj: the command line. Parses, runs one subcommand, turns every exception into one line.
+#include <exception>
+#include <sstream>
+
+#include "cli.h"
+#include "output.h"
+
+namespace diffmj::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  diffmj check humanoid.xml                     is its gradient right?
+  diffmj grad humanoid.xml --loss "qpos[2]"     gradient of the final height, as JSON
+  diffmj rollout humanoid.xml --nstep 500       states, as CSV
+  diffmj grad --help                            options of a subcommand)";
+
+std::string version_text() {
+  return "diffmj " DIFFMJ_VERSION " (MuJoCo compiled " + mujoco_version_compiled() + ", loaded " +
+         mujoco_version_loaded() + ")";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Gradients of MuJoCo rollouts through contact", "diffmj");
+  app.set_version_flag("--version", version_text, "Print the versions of diffmj and MuJoCo");
+  app.require_subcommand(0, 1);
+  app.footer(kFooter);
+  int exit_code = kExitOk;
+  add_check(app, exit_code);
+  add_grad(app, exit_code);
+  add_rollout(app, exit_code);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->get_formatter()->column_width(28);
+  }
+  try {
+    app.parse(argc, argv);
+    // CLI11's own check would hide that a word is not a subcommand
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      return report_error(kExitError, std::string(error.what()) + " (see diffmj --help)");
+    }
+    // --help or --version
+    std::ostringstream text;
+    app.exit(error, text, text);
+    Output output("");
+    output.write(text.str());
+    output.finish();
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace diffmj::cli
+
+int main(int argc, char** argv) {
+  using namespace diffmj::cli;
+  handle_signals();
+  try {
+    return run(argc, argv);
+  } catch (const diffmj::Interrupted& error) {
+    return report_error(kExitInterrupted, error.what());
+  } catch (const diffmj::RolloutError& error) {
+    return report_error(kExitDiverged, error.what());
+  } catch (const std::bad_alloc&) {
+    return report_error(kExitError, "out of memory");
+  } catch (const std::exception& error) {
+    return report_error(kExitError, error.what());
+  } catch (...) {
+    return report_error(kExitError, "unknown exception");
+  }
+}

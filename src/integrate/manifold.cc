@@ -1,0 +1,168 @@
+#include "integrate/manifold.h"
+
+#include <algorithm>
+
+#include "diffmj/error.h"
+#include "diffmj/state.h"
+#include "mj/call.h"
+#include "model/model_impl.h"
+
+namespace diffmj {
+namespace {
+
+Eigen::Map<const Vector3> vector3(CVec x, int at) {
+  return Eigen::Map<const Vector3>(&x[static_cast<size_t>(at)]);
+}
+Eigen::Map<Vector3> vector3(Vec x, int at) {
+  return Eigen::Map<Vector3>(&x[static_cast<size_t>(at)]);
+}
+
+// Calls fn(qpos address, dof address) for every quaternion, other(qpos address, dof address) for
+// every other coordinate.
+template <class Quaternion, class Other>
+void for_each_coordinate(const mjModel* m, Quaternion&& quaternion, Other&& other) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int q = m->jnt_qposadr[j], v = m->jnt_dofadr[j];
+    switch (m->jnt_type[j]) {
+      case mjJNT_FREE:
+        for (int k = 0; k < 3; k++) other(q + k, v + k);
+        quaternion(q + 3, v + 3);
+        break;
+      case mjJNT_BALL:
+        quaternion(q, v);
+        break;
+      default:
+        other(q, v);
+    }
+  }
+}
+
+// columns of ∂q/∂u at u = 0 for unit q: ½ q (0, e_k)
+Eigen::Matrix<double, 4, 3> quaternion_tangent(const Eigen::Vector4d& q) {
+  Eigen::Matrix<double, 4, 3> G;
+  // clang-format off
+  G << -q[1], -q[2], -q[3],
+        q[0], -q[3],  q[2],
+        q[3],  q[0], -q[1],
+       -q[2],  q[1],  q[0];
+  // clang-format on
+  return 0.5 * G;
+}
+
+}  // namespace
+
+void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar, Vec u_bar) {
+  for_each_coordinate(
+      m,
+      [&](int, int v) {
+        const Vector3 uv = vector3(u, v), y_bar = vector3(q_next_bar, v);
+        vector3(q_bar, v) += rotate(uv, y_bar);
+        vector3(u_bar, v) += right_jacobian_transposed(uv, y_bar);
+      },
+      [&](int, int v) {
+        const auto i = static_cast<size_t>(v);
+        q_bar[i] += q_next_bar[i];
+        u_bar[i] += q_next_bar[i];
+      });
+}
+
+void rk_velocity(const mjModel* m, CVec u, CVec v, Vec k) {
+  std::copy(v.begin(), v.end(), k.begin());
+  if (!kRk4CorrectsRotations) return;
+  for_each_rotation(m,
+                    [&](int dof) { vector3(k, dof) = dexpinv(vector3(u, dof), vector3(v, dof)); });
+}
+
+void rk_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar) {
+  if (!kRk4CorrectsRotations) {
+    eigen(v_bar) += eigen(k_bar);
+    return;
+  }
+  for_each_coordinate(
+      m,
+      [&](int, int dof) {
+        Vector3 uv_bar = Vector3::Zero(), vv_bar = Vector3::Zero();
+        dexpinv_pullback(vector3(u, dof), vector3(v, dof), vector3(k_bar, dof), uv_bar, vv_bar);
+        vector3(u_bar, dof) += uv_bar;
+        vector3(v_bar, dof) += vv_bar;
+      },
+      [&](int, int dof) { v_bar[static_cast<size_t>(dof)] += k_bar[static_cast<size_t>(dof)]; });
+}
+
+void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
+                               std::span<const double> qpos_bar, std::span<double> tangent_bar) {
+  for_each_coordinate(
+      model.mj(),
+      [&](int q, int v) {
+        const Eigen::Vector4d unit =
+            Eigen::Map<const Eigen::Vector4d>(&qpos[static_cast<size_t>(q)]).normalized();
+        const Eigen::Map<const Eigen::Vector4d> y_bar(&qpos_bar[static_cast<size_t>(q)]);
+        vector3(tangent_bar, v) += quaternion_tangent(unit).transpose() * y_bar;
+      },
+      [&](int q, int v) {
+        tangent_bar[static_cast<size_t>(v)] += qpos_bar[static_cast<size_t>(q)];
+      });
+}
+
+void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,
+                               std::span<const double> tangent_bar, std::span<double> qpos_bar) {
+  for_each_coordinate(
+      model.mj(),
+      [&](int q, int v) {
+        const Eigen::Map<const Eigen::Vector4d> quaternion(&qpos[static_cast<size_t>(q)]);
+        const double norm = quaternion.norm();
+        // Gᵀ G = ¼ I, so the cotangent with Gᵀ q_bar = tangent_bar and q_bar ⟂ q is 4 G tangent_bar
+        Eigen::Map<Eigen::Vector4d> out(&qpos_bar[static_cast<size_t>(q)]);
+        out = 4 / norm * (quaternion_tangent(quaternion / norm) * vector3(tangent_bar, v));
+      },
+      [&](int q, int v) {
+        qpos_bar[static_cast<size_t>(q)] = tangent_bar[static_cast<size_t>(v)];
+      });
+}
+
+State default_state(const Model& model) {
+  const mjModel* m = model.mj();
+  State x;
+  x.qpos.assign(m->qpos0, m->qpos0 + model.nq());
+  x.qvel.assign(static_cast<size_t>(model.nv()), 0);
+  x.act.assign(static_cast<size_t>(model.na()), 0);
+  return x;
+}
+
+State keyframe_state(const Model& model, int key) {
+  const mjModel* m = model.mj();
+  if (key < 0 || key >= static_cast<int>(m->nkey)) {
+    throw InputError("keyframe " + std::to_string(key) + " is not in the model; it has " +
+                     std::to_string(m->nkey));
+  }
+  const int nq = model.nq(), nv = model.nv(), na = model.na();
+  State x;
+  x.time = m->key_time[key];
+  x.qpos.assign(m->key_qpos + key * nq, m->key_qpos + (key + 1) * nq);
+  x.qvel.assign(m->key_qvel + key * nv, m->key_qvel + (key + 1) * nv);
+  x.act.assign(m->key_act + key * na, m->key_act + (key + 1) * na);
+  return x;
+}
+
+State plus(const Model& model, const State& x, std::span<const double> dx) {
+  const auto nv = static_cast<size_t>(model.nv());
+  if (dx.size() != static_cast<size_t>(model.ntangent())) {
+    throw InputError("plus: dx has " + std::to_string(dx.size()) +
+                     " numbers, expected 2 nv + na = " + std::to_string(model.ntangent()));
+  }
+  State y = x;
+  mj_call("mj_integratePos", [&] { mj_integratePos(model.mj(), y.qpos.data(), dx.data(), 1); });
+  for (size_t i = 0; i < nv; i++) y.qvel[i] += dx[nv + i];
+  for (size_t i = 0; i < y.act.size(); i++) y.act[i] += dx[2 * nv + i];
+  return y;
+}
+
+void minus(const Model& model, const State& y, const State& x, std::span<double> dx) {
+  const auto nv = static_cast<size_t>(model.nv());
+  mj_call("mj_differentiatePos",
+          [&] { mj_differentiatePos(model.mj(), dx.data(), 1, x.qpos.data(), y.qpos.data()); });
+  for (size_t i = 0; i < nv; i++) dx[nv + i] = y.qvel[i] - x.qvel[i];
+  for (size_t i = 0; i < y.act.size(); i++) dx[2 * nv + i] = y.act[i] - x.act[i];
+}
+
+}  // namespace diffmj

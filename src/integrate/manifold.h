@@ -1,0 +1,34 @@
+// Positions as a manifold: q' = q ⊕ u (MuJoCo: mj_integratePos) and its pullback, joint by joint.
+//
+// Slides, hinges and the translations of free joints add; rotations multiply, q' = q exp(u). With
+// tangents on both sides,  δq' = exp(u)ᵀ δq + Jr(u) δu.
+#ifndef DIFFMJ_INTEGRATE_MANIFOLD_H_
+#define DIFFMJ_INTEGRATE_MANIFOLD_H_
+
+#include <mujoco/mujoco.h>
+
+#include "base/rotation.h"
+#include "mj/view.h"
+
+namespace diffmj {
+
+// Calls fn(dof) for every rotation, dof the first of its three.
+template <class Fn>
+void for_each_rotation(const mjModel* m, Fn&& fn) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    if (m->jnt_type[j] == mjJNT_BALL) fn(m->jnt_dofadr[j]);
+    if (m->jnt_type[j] == mjJNT_FREE) fn(m->jnt_dofadr[j] + 3);
+  }
+}
+
+// q' = q ⊕ u. Adds to q_bar and u_bar (nv each, tangent).
+void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar, Vec u_bar);
+
+// k = dexpinv(u) v for rotations, k = v elsewhere: the Munthe-Kaas correction of RK4.
+void rk_velocity(const mjModel* m, CVec u, CVec v, Vec k);
+// Adds to u_bar and v_bar.
+void rk_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_INTEGRATE_MANIFOLD_H_

@@ -1,0 +1,161 @@
+// The adjoint of MuJoCo's RK4 (mj_RungeKutta), docs/derivations/steps.md:
+//
+//   stage i:  u_i = h Σ_j A_ij k_j,   q_i = q ⊕ u_i,   v_i = v + h Σ_j A_ij a_j,   act_i likewise
+//             a_i, act_dot_i = F(x_i),   k_i = dexpinv(u_i) v_i   (k_i = v_i before MuJoCo 4.0)
+//   result:   q' = q ⊕ h Σ b_i k_i,   v' = v + h Σ b_i a_i,   act' = next(act, Σ b_i act_dot_i)
+#include "integrate/manifold.h"
+#include "integrate/step.h"
+#include "mj/call.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/vector_field.h"
+
+namespace diffmj {
+namespace {
+
+constexpr int kStages = 4;
+constexpr double kA[kStages][kStages] = {
+    {0, 0, 0, 0}, {0.5, 0, 0, 0}, {0, 0.5, 0, 0}, {0, 0, 1, 0}};
+constexpr double kB[kStages] = {1. / 6, 1. / 3, 1. / 3, 1. / 6};
+constexpr double kC[kStages] = {0, 0.5, 0.5, 1};
+
+Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
+  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
+}
+
+// y += s x
+void add_scaled(Vec y, double s, CVec x) {
+  if (s != 0) eigen(y) += s * eigen(x);
+}
+
+StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double time) {
+  StepInput at = in;
+  at.time = time;
+  at.qpos = stage.qpos;
+  at.qvel = stage.qvel;
+  at.act = stage.act;
+  return at;
+}
+
+// runs the four stages again, from the warm start they had: mj_step keeps only the last of them
+void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const double h = m->opt.timestep;
+  for (int i = 0; i < kStages; i++) {
+    Workspace::Stage& stage = workspace.stages[i];
+    std::fill(stage.u.begin(), stage.u.end(), 0.0);
+    std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
+    std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
+    std::copy(in.act.begin(), in.act.end(), stage.act.begin());
+    for (int j = 0; j < i; j++) {
+      const Workspace::Stage& before = workspace.stages[j];
+      add_scaled(stage.u, h * kA[i][j], before.k);
+      add_scaled(stage.qvel, h * kA[i][j], before.qacc);
+      add_scaled(stage.act, h * kA[i][j], before.act_dot);
+    }
+    const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
+    mj_call("mj_forward", [&] {
+      mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1);
+      write_input(m, d, at);
+      mj_forward(m, d);
+    });
+    std::copy(d->qacc, d->qacc + impl.nv, stage.qacc.begin());
+    std::copy(d->act_dot, d->act_dot + impl.na, stage.act_dot.begin());
+    rk_velocity(m, stage.u, stage.qvel, stage.k);
+  }
+}
+
+}  // namespace
+
+void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+                       Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv, na = impl.na;
+  const double h = m->opt.timestep;
+  const Eigen::Index ncotangent = bar.next.rows();
+  run_stages(impl, in, workspace);
+
+  for (Workspace::Stage& stage : workspace.stages) {
+    stage.u_bar.setZero(ncotangent, nv);
+    stage.x_bar.setZero(ncotangent, 2 * nv + na);
+  }
+
+  // q' = q ⊕ U,  U = h Σ b_i k_i
+  Vec U = workspace.F;
+  std::fill(U.begin(), U.end(), 0.0);
+  for (int i = 0; i < kStages; i++) add_scaled(U, h * kB[i], workspace.stages[i].k);
+  Matrix& U_bar = workspace.b_bar;
+  U_bar.setZero(ncotangent, nv);
+  for (Eigen::Index c = 0; c < ncotangent; c++) {
+    integrate_pos_pullback(m, U, row_part(bar.next, c, 0, nv), row_part(bar.x, c, 0, nv),
+                           row_part(U_bar, c, 0, nv));
+  }
+
+  // v' = v + h Σ b_i a_i
+  bar.x.middleCols(nv, nv) += bar.next.middleCols(nv, nv);
+
+  // act' = next(act, Σ b_i act_dot_i), with what the data holds at the last stage
+  std::vector<double>& act_dot = workspace.saved_act_dot;
+  Matrix& act_dot_bar = workspace.act_dot_bar;
+  act_dot_bar.setZero(ncotangent, na);
+  if (na > 0) {
+    std::fill(act_dot.begin(), act_dot.end(), 0.0);
+    for (int i = 0; i < kStages; i++) add_scaled(act_dot, kB[i], workspace.stages[i].act_dot);
+    workspace.act_next_bar = bar.next.rightCols(na);
+    next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
+                             act_dot_bar, workspace);
+  }
+  for (int i = 0; i < kStages; i++) {
+    Workspace::Stage& stage = workspace.stages[i];
+    stage.k_bar = h * kB[i] * U_bar;
+    stage.a_bar = h * kB[i] * bar.next.middleCols(nv, nv);
+    stage.act_dot_bar = kB[i] * act_dot_bar;
+  }
+
+  // stages, last first
+  for (int i = kStages - 1; i >= 0; i--) {
+    Workspace::Stage& stage = workspace.stages[i];
+    OracleProblem problem{.in = stage_input(in, stage, in.time + kC[i] * h),
+                          .qacc = stage.qacc,
+                          .F = {},
+                          .act_from = {},
+                          .act_dot_from = {}};
+    evaluate_stages(impl, problem.in, workspace);
+    newton_factorize(m, d, stage.qacc, workspace);
+
+    // a_i, act_dot_i = F(x_i); act' also reads actuator velocities of the last stage
+    OracleMultipliers multipliers;
+    if (na > 0) {
+      multipliers.act_dot_bar = &stage.act_dot_bar;
+      if (i == kStages - 1) {
+        problem.act_from = in.act;
+        problem.act_dot_from = act_dot;
+        problem.act_next = true;
+        multipliers.act_next_bar = &workspace.act_next_bar;
+      }
+    }
+    vector_field_pullback(impl, problem, stage.a_bar, multipliers,
+                          {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied}, workspace);
+
+    for (Eigen::Index c = 0; c < ncotangent; c++) {
+      // k_i = dexpinv(u_i) v_i
+      rk_velocity_pullback(m, stage.u, stage.qvel, row_part(stage.k_bar, c, 0, nv),
+                           row_part(stage.u_bar, c, 0, nv), row_part(stage.x_bar, c, nv, nv));
+      // q_i = q ⊕ u_i
+      integrate_pos_pullback(m, stage.u, row_part(stage.x_bar, c, 0, nv), row_part(bar.x, c, 0, nv),
+                             row_part(stage.u_bar, c, 0, nv));
+    }
+    // u_i, v_i and act_i are sums over the stages before
+    bar.x.rightCols(nv + na) += stage.x_bar.rightCols(nv + na);
+    for (int j = 0; j < i; j++) {
+      if (kA[i][j] == 0) continue;
+      Workspace::Stage& before = workspace.stages[j];
+      before.k_bar += h * kA[i][j] * stage.u_bar;
+      before.a_bar += h * kA[i][j] * stage.x_bar.middleCols(nv, nv);
+      before.act_dot_bar += h * kA[i][j] * stage.x_bar.rightCols(na);
+    }
+  }
+}
+
+}  // namespace diffmj

@@ -1,0 +1,185 @@
+#include "integrate/step.h"
+
+#include "integrate/manifold.h"
+#include "mj/call.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/vector_field.h"
+
+namespace diffmj {
+namespace {
+
+Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
+  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
+}
+
+// mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
+void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
+  Eigen::VectorXd &b = workspace.plus.b, &act_next = workspace.plus.act_next;
+  mu.resize(b_bar.rows(), impl.nv);
+
+  if (impl.advance == Advance::kImplicitSymmetric && b_bar.rows() < impl.nv) {
+    for (Eigen::Index i = 0; i < b_bar.rows(); i++) {
+      const CVec force(b_bar.row(i).data(), static_cast<size_t>(impl.nv));
+      advance_with_force(impl, force, b, act_next, workspace);
+      mu.row(i) = b.transpose();
+    }
+    return;
+  }
+
+  const Vec force = workspace.F;
+  for (int i = 0; i < impl.nv; i++) {
+    std::fill(force.begin(), force.end(), 0.0);
+    force[static_cast<size_t>(i)] = 1;
+    advance_with_force(impl, force, b, act_next, workspace);
+    workspace.response.row(i) = b.transpose();
+  }
+  mu.noalias() = b_bar * workspace.response.transpose();
+}
+
+}  // namespace
+
+void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
+  next.setZero(ncotangent, 2 * impl.nv + impl.na);
+  x.setZero(ncotangent, 2 * impl.nv + impl.na);
+  ctrl.setZero(ncotangent, impl.nu);
+  qfrc_applied.setZero(ncotangent, impl.nv);
+  xfrc_applied.setZero(ncotangent, xfrc ? 6 * impl.nbody : 0);
+}
+
+void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                   Workspace& workspace) {
+  if (impl.path == GradientPath::kDifferences) {
+    step_differences_pullback(impl, in, bar, workspace);
+  } else if (impl.mj()->opt.integrator == mjINT_RK4) {
+    rk4_step_pullback(impl, in, bar, workspace);
+  } else {
+    one_stage_step_pullback(impl, in, qacc, bar, workspace);
+  }
+}
+
+void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                             Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv;
+  const double h = m->opt.timestep;
+  const Eigen::Index ncotangent = bar.next.rows();
+  const bool implicit = impl.advance != Advance::kExplicit;
+
+  evaluate_stages(impl, in, workspace);
+  newton_factorize(m, d, qacc, workspace);
+
+  // b and v', again
+  Vec F = workspace.F;
+  mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
+  Eigen::VectorXd& b = workspace.minus.b;
+  if (implicit) {
+    advance_with_force(impl, F, b, workspace.minus.act_next, workspace);
+  } else {
+    b = eigen(qacc);
+  }
+  std::vector<double>& increment = workspace.direction;  // h v'
+  for (int i = 0; i < nv; i++) {
+    const auto k = static_cast<size_t>(i);
+    increment[k] = h * (in.qvel[k] + h * b[i]);
+  }
+
+  // q' = q ⊕ h v',  v' = v + h b
+  Matrix &b_bar = workspace.b_bar, &a_bar = workspace.a_bar;
+  b_bar.setZero(ncotangent, nv);
+  for (Eigen::Index i = 0; i < ncotangent; i++) {
+    integrate_pos_pullback(m, increment, row_part(bar.next, i, 0, nv), row_part(bar.x, i, 0, nv),
+                           row_part(b_bar, i, 0, nv));
+  }
+  b_bar = h * b_bar + bar.next.middleCols(nv, nv);  // of v'
+  bar.x.middleCols(nv, nv) += b_bar;
+  b_bar *= h;  // of b
+
+  // Mhat b = M a
+  OracleProblem problem{.in = in, .qacc = qacc, .F = {}, .act_from = {}, .act_dot_from = {}};
+  OracleMultipliers multipliers;
+  if (implicit) {
+    metric_pullback(impl, b_bar, workspace.mu, workspace);
+    mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
+    a_bar.resize(ncotangent, nv);
+    for (Eigen::Index i = 0; i < ncotangent; i++) {
+      mj_call("mj_mulM", [&] {
+        mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(), row_part(workspace.mu, i, 0, nv).data());
+      });
+    }
+    problem.F = F;
+    multipliers.mu = &workspace.mu;
+    multipliers.b_bar = &b_bar;
+  } else {
+    a_bar = b_bar;
+  }
+
+  // act' = next(act, act_dot)
+  if (impl.na > 0) {
+    workspace.act_next_bar = bar.next.rightCols(impl.na);
+    multipliers.act_next_bar = &workspace.act_next_bar;
+    problem.act_next = true;
+  }
+
+  vector_field_pullback(impl, problem, a_bar, multipliers,
+                        {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied}, workspace);
+}
+
+void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+                               Workspace& workspace) {
+  // larger than the oracle's: the solver's own noise is differenced too
+  constexpr double kStep = 1e-5;
+  const mjModel* m = impl.tight();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv, na = impl.na;
+  std::vector<double>& base = workspace.next_qpos;
+  mj_call("mj_step", [&] {
+    write_input(m, d, in);
+    mj_step(m, d);
+  });
+  std::copy(d->qpos, d->qpos + impl.nq, base.begin());
+
+  const auto side = [&](double s, auto&& set, std::vector<double>& tangent) {
+    mj_call("mj_step", [&] {
+      write_input(m, d, in);
+      set(s);
+      mj_step(m, d);
+      mj_differentiatePos(m, tangent.data(), 1, base.data(), d->qpos);
+    });
+    std::copy(d->qvel, d->qvel + nv, tangent.begin() + nv);
+    std::copy(d->act, d->act + na, tangent.begin() + 2 * nv);
+  };
+  const auto column = [&](double scale, Eigen::Index j, Matrix& to, auto&& set) {
+    const double h = kStep * std::max(1.0, std::abs(scale));
+    side(h, set, workspace.tangent_plus);
+    side(-h, set, workspace.tangent_minus);
+    to.col(j) += bar.next *
+                 (eigen(CVec(workspace.tangent_plus)) - eigen(CVec(workspace.tangent_minus))) /
+                 (2 * h);
+  };
+
+  for (int j = 0; j < nv; j++) {
+    column(1, j, bar.x, [&](double s) {
+      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
+      workspace.direction[static_cast<size_t>(j)] = s;
+      mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+    });
+    const auto k = static_cast<size_t>(j);
+    column(in.qvel[k], nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
+    column(in.qfrc_applied.empty() ? 1 : in.qfrc_applied[k], j, bar.qfrc_applied,
+           [&](double s) { d->qfrc_applied[j] += s; });
+  }
+  for (int j = 0; j < na; j++) {
+    column(1, 2 * nv + j, bar.x, [&](double s) { d->act[j] += s; });
+  }
+  for (int j = 0; j < impl.nu; j++) {
+    column(in.ctrl.empty() ? 1 : in.ctrl[static_cast<size_t>(j)], j, bar.ctrl,
+           [&](double s) { d->ctrl[j] += s; });
+  }
+  for (int j = 6; j < bar.xfrc_applied.cols(); j++) {
+    column(in.xfrc_applied[static_cast<size_t>(j)], j, bar.xfrc_applied,
+           [&](double s) { d->xfrc_applied[j] += s; });
+  }
+}
+
+}  // namespace diffmj

@@ -1,0 +1,49 @@
+// One mj_step, x' = f(x, u), and its pullback: the exact adjoint of MuJoCo's integrators.
+//
+//   Euler, implicit, implicitfast:   b = Mhat⁻¹ M a,  v' = v + h b,  q' = q ⊕ h v'
+//     Mhat = M                 without damping (b = a)
+//            M + h B           Euler with damping, B diagonal
+//            M - h D           implicit: D = ∂(qfrc_smooth)/∂v, in implicitfast without rne's part
+//   RK4: docs/derivations/steps.md
+//   act' = next(act, act_dot): exact filters, clamping
+//
+// Derivation in docs/derivations/steps.md.
+#ifndef DIFFMJ_INTEGRATE_STEP_H_
+#define DIFFMJ_INTEGRATE_STEP_H_
+
+#include "mj/view.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/step_input.h"
+
+namespace diffmj {
+
+// Cotangents of a step, one row each.
+struct StepBar {
+  Matrix next;          // 2 nv + na, in: of (q', v', act')
+  Matrix x;             // 2 nv + na, added to: of (q, v, act)
+  Matrix ctrl;          // nu, added to
+  Matrix qfrc_applied;  // nv, added to
+  Matrix xfrc_applied;  // 6 nbody, added to; no columns: not wanted
+
+  void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
+};
+
+// qacc is the acceleration at the start of the step, as the forward pass had it. Mocap poses are
+// read from the workspace's mjData.
+void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                   Workspace& workspace);
+
+// The paths it chooses from.
+void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                             Workspace& workspace);
+void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+                       Workspace& workspace);
+// Differences of mj_step itself, with the solver at machine precision: for models whose solution is
+// not a root of inverse dynamics.
+void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+                               Workspace& workspace);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_INTEGRATE_STEP_H_

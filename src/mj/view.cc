@@ -1,0 +1,63 @@
+#include "mj/view.h"
+
+#include "diffmj/error.h"
+#include "diffmj/version.h"
+
+namespace diffmj {
+
+void read_mass_matrix(const mjModel* m, const mjData* d, Matrix& M) {
+  M.setZero();
+  const auto nv = static_cast<int>(m->nv);
+  for (int i = 0; i < nv; i++) {
+    for (int k = m->M_rowadr[i]; k < m->M_rowadr[i] + m->M_rownnz[i]; k++) {
+      const int j = m->M_colind[k];
+      M(i, j) = M(j, i) = d->M[k];
+    }
+  }
+}
+
+void read_jacobian(const mjModel* m, const mjData* d, Matrix& J) {
+  const auto nv = static_cast<int>(m->nv);
+  J.resize(d->nefc, nv);
+  if (!mj_isSparse(m)) {
+    J = Eigen::Map<const Matrix>(d->efc_J, d->nefc, nv);
+    return;
+  }
+  J.setZero();
+  for (int i = 0; i < d->nefc; i++) {
+    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
+      J(i, d->efc_J_colind[k]) = d->efc_J[k];
+    }
+  }
+}
+
+std::string hidden_state(const mjModel* m) {
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    if (m->actuator_delay[i] > 0) {
+      const char* name = mj_id2name(m, mjOBJ_ACTUATOR, i);
+      return "the delay of actuator '" + std::string(name ? name : std::to_string(i)) + "'";
+    }
+  }
+#if mjVERSION_HEADER >= 4000000
+  if (m->nplastic > 0) return "plastic deformation (springyield or flex yield)";
+#endif
+  return "";
+}
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000000) + "." + std::to_string(version / 1000 % 1000) + "." +
+         std::to_string(version % 1000);
+}
+
+std::string mujoco_version_compiled() { return version_text(mjVERSION_HEADER); }
+std::string mujoco_version_loaded() { return version_text(mj_version()); }
+
+void require_mujoco_version() {
+  if (mj_version() != mjVERSION_HEADER) {
+    throw Error("diffmj was compiled for MuJoCo " + mujoco_version_compiled() + " but MuJoCo " +
+                mujoco_version_loaded() +
+                " is loaded: install that version, or build diffmj against this one");
+  }
+}
+
+}  // namespace diffmj

@@ -1,0 +1,276 @@
+// MJCF -> Model: load, set the options a rollout needs, refuse what has no derivative.
+#include "diffmj/model.h"
+
+#include <mujoco/mujoco.h>
+
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "diffmj/error.h"
+#include "diffmj/version.h"
+#include "mj/call.h"
+#include "mj/view.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+namespace {
+
+constexpr int kErrorSize = 2048;
+
+constexpr std::array<std::pair<Integrator, const char*>, 6> kIntegratorNames = {{
+    {Integrator::kModel, "model"},
+    {Integrator::kEuler, "Euler"},
+    {Integrator::kRk4, "RK4"},
+    {Integrator::kImplicit, "implicit"},
+    {Integrator::kImplicitFast, "implicitfast"},
+    {Integrator::kDiscrete, "discrete"},
+}};
+
+int to_mujoco(Integrator integrator) { return static_cast<int>(integrator) - 1; }
+
+std::string name_of(const mjModel* m, int type, int id) {
+  const char* name = mj_id2name(m, type, id);
+  const std::string kind = mju_type2Str(type) ? mju_type2Str(type) : "element";
+  return name && *name ? kind + " '" + name + "'" : kind + " " + std::to_string(id);
+}
+
+MjModelPtr copy_model(const mjModel* source) {
+  mjModel* copy = nullptr;
+  mj_call("mj_copyModel", [&] { copy = mj_copyModel(nullptr, source); });
+  if (!copy) throw MemoryError("mj_copyModel: MuJoCo could not allocate a copy of the model");
+  return MjModelPtr(copy);
+}
+
+}  // namespace
+
+const char* integrator_name(Integrator integrator) {
+  for (const auto& [value, name] : kIntegratorNames) {
+    if (value == integrator) return name;
+  }
+  return "?";
+}
+
+Integrator integrator_from_name(const std::string& name) {
+  std::string known;
+  for (const auto& [value, word] : kIntegratorNames) {
+    if (name == word) return value;
+    known += std::string(known.empty() ? "" : ", ") + word;
+  }
+  throw InputError("integrator '" + name + "' is not known; use one of " + known);
+}
+
+ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options) : mj_(std::move(compiled)) {
+  mjModel* m = mj_.get();
+  nq = static_cast<int>(m->nq);
+  nv = static_cast<int>(m->nv);
+  na = static_cast<int>(m->na);
+  nu = static_cast<int>(m->nu);
+  nbody = static_cast<int>(m->nbody);
+  nmocap = static_cast<int>(m->nmocap);
+  if (options.integrator != Integrator::kModel) m->opt.integrator = to_mujoco(options.integrator);
+  refuse_unsupported();
+
+  // a bad state must be an error with its step and dof, not a silent reset to qpos0
+  m->opt.disableflags |= mjDSBL_AUTORESET;
+  // sensors do not act back on the motion
+  m->opt.disableflags |= mjDSBL_SENSOR;
+
+  tight_ = copy_model(m);
+  mjOption& opt = tight_->opt;
+  opt.disableflags |= mjDSBL_WARMSTART;
+  // the three solvers minimise the same function; Newton alone reaches machine precision
+  opt.solver =
+      opt.noslip_iterations > 0 || opt.integrator == mjINT_DISCRETE ? opt.solver : +mjSOL_NEWTON;
+  // the tolerance is on the decrease of the cost, which is quadratic in the error of qacc
+  opt.tolerance = 1e-22;
+  opt.iterations = 100;
+  opt.ls_tolerance = 1e-10;
+  opt.ls_iterations = 200;
+  opt.noslip_tolerance = 0;
+  opt.ccd_tolerance = 1e-12;
+  opt.ccd_iterations = 200;
+
+  choose_path();
+  choose_advance();
+}
+
+ModelImpl::~ModelImpl() = default;
+
+void ModelImpl::refuse_unsupported() const {
+  const mjModel* m = mj_.get();
+  if (nv == 0) {
+    throw InputError(
+        "the model has no degrees of freedom (nv = 0): there is nothing to "
+        "differentiate; add a joint to a body");
+  }
+  const auto refuse = [](const std::string& what, const std::string& remedy) {
+    throw UnsupportedError(what + " is not supported: " + remedy);
+  };
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    if (m->actuator_plugin[i] >= 0) {
+      refuse("the plugin of " + name_of(m, mjOBJ_ACTUATOR, i),
+             "its derivative is not known; use a built-in actuator");
+    }
+    if (m->actuator_dyntype[i] == mjDYN_USER || m->actuator_gaintype[i] == mjGAIN_USER ||
+        m->actuator_biastype[i] == mjBIAS_USER) {
+      refuse("a user-defined type of " + name_of(m, mjOBJ_ACTUATOR, i),
+             "its derivative is not known; use a built-in dyntype, gaintype and biastype");
+    }
+  }
+  for (int i = 0; i < static_cast<int>(m->nplugin); i++) {
+    const mjpPlugin* plugin = mjp_getPluginAtSlot(m->plugin[i]);
+    const int acts = mjPLUGIN_ACTUATOR | mjPLUGIN_PASSIVE;
+    if (!plugin || (plugin->capabilityflags & acts) || m->npluginstate > 0) {
+      refuse("plugin '" + std::string(plugin ? plugin->name : "?") + "'",
+             "its derivative is not known; remove it from the model");
+    }
+  }
+  const std::string hidden = hidden_state(m);
+  if (!hidden.empty()) {
+    refuse(hidden, "it is state beyond qpos, qvel and act; remove it from the model");
+  }
+  if (m->opt.enableflags & mjENBL_SLEEP) {
+    refuse("option flag sleep", "falling asleep sets velocities to zero; disable the flag");
+  }
+  if (m->opt.integrator < mjINT_EULER || m->opt.integrator > mjINT_DISCRETE) {
+    refuse("integrator number " + std::to_string(m->opt.integrator),
+           "use Euler, RK4, implicit, implicitfast or discrete");
+  }
+}
+
+void ModelImpl::choose_path() {
+  const mjModel* m = mj_.get();
+  const bool implicit =
+      m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
+  if (m->opt.noslip_iterations > 0) {
+    path_reason = "option noslip_iterations = " + std::to_string(m->opt.noslip_iterations) +
+                  ": the result of the no-slip pass is not a root of inverse dynamics";
+  } else if (m->opt.integrator == mjINT_DISCRETE) {
+    path_reason = "integrator discrete: the constraint solve carries the integrator's own metric";
+  } else if (m->opt.enableflags & kEnableSpeculative) {
+    path_reason = "option flag speculative: contacts depend on velocities";
+  } else if (m->nflex > 0 && implicit && m->opt.solver == mjSOL_CG) {
+    path_reason = name_of(m, mjOBJ_FLEX, 0) +
+                  " with an implicit integrator and CG: its stiffness enters the solver's metric";
+  }
+  path = path_reason.empty() ? GradientPath::kImplicit : GradientPath::kDifferences;
+}
+
+// Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,
+// flags): without implicit damping mj_Euler takes qacc, otherwise it solves for the force.
+void ModelImpl::choose_advance() {
+  const mjModel* m = mj_.get();
+  if (m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST) {
+    advance = Advance::kImplicit;
+  }
+  if (m->opt.integrator != mjINT_EULER) return;
+  WorkspaceLease lease(*this);
+  mjData* d = lease->data.get();
+  mj_call("mj_Euler", [&] {
+    mj_resetData(m, d);
+    mj_forward(m, d);
+    mju_zero(d->qacc, nv);
+    mju_zero(d->qfrc_constraint, nv);
+    mju_fill(d->qfrc_smooth, 1, nv);
+    mj_Euler(m, d);
+  });
+  for (int i = 0; i < nv; i++) {
+    if (d->qvel[i] != 0) advance = Advance::kImplicitSymmetric;
+  }
+}
+
+void require_no_callbacks(const char* who) {
+  const std::array<std::pair<bool, const char*>, 6> callbacks = {{
+      {mjcb_passive != nullptr, "mjcb_passive"},
+      {mjcb_control != nullptr, "mjcb_control"},
+      {mjcb_contactfilter != nullptr, "mjcb_contactfilter"},
+      {mjcb_act_dyn != nullptr, "mjcb_act_dyn"},
+      {mjcb_act_gain != nullptr, "mjcb_act_gain"},
+      {mjcb_act_bias != nullptr, "mjcb_act_bias"},
+  }};
+  for (const auto& [set, name] : callbacks) {
+    if (set) {
+      throw UnsupportedError(std::string(who) + ": the callback " + name +
+                             " is set, whose derivative is not known: set it to null (None), and "
+                             "give controls and forces to the rollout instead");
+    }
+  }
+}
+
+Model Model::from_file(const std::string& path, const ModelOptions& options) {
+  require_mujoco_version();
+  std::error_code status;
+  if (!std::filesystem::is_regular_file(path, status)) {
+    throw InputError("model file '" + path + "' does not exist or is not a file");
+  }
+  char error[kErrorSize] = "";
+  mjModel* compiled = nullptr;
+  const bool binary = std::filesystem::path(path).extension() == ".mjb";
+  mj_call("mj_loadXML", [&] {
+    compiled = binary ? mj_loadModel(path.c_str(), nullptr)
+                      : mj_loadXML(path.c_str(), nullptr, error, kErrorSize);
+  });
+  if (!compiled) throw MujocoError("model file '" + path + "' does not compile: " + error);
+  return Model(std::make_shared<const ModelImpl>(MjModelPtr(compiled), options));
+}
+
+Model Model::from_xml(const std::string& mjcf, const ModelOptions& options) {
+  require_mujoco_version();
+  char error[kErrorSize] = "";
+  mjSpec* parsed = nullptr;
+  mj_call("mj_parseXMLString",
+          [&] { parsed = mj_parseXMLString(mjcf.c_str(), nullptr, error, kErrorSize); });
+  if (!parsed) throw MujocoError(std::string("the MJCF string does not parse: ") + error);
+  const MjSpecPtr spec(parsed);
+  mjModel* compiled = nullptr;
+  mj_call("mj_compile", [&] { compiled = mj_compile(spec.get(), nullptr); });
+  if (!compiled) {
+    throw MujocoError(std::string("the MJCF string does not compile: ") + mjs_getError(spec.get()));
+  }
+  return Model(std::make_shared<const ModelImpl>(MjModelPtr(compiled), options));
+}
+
+Model Model::from_mjmodel(const mjModel* model, const ModelOptions& options) {
+  require_mujoco_version();
+  if (!model) throw InputError("Model::from_mjmodel: the mjModel is null");
+  return Model(std::make_shared<const ModelImpl>(copy_model(model), options));
+}
+
+const mjModel* Model::mj() const { return impl_->mj(); }
+int Model::nq() const { return impl_->nq; }
+int Model::nv() const { return impl_->nv; }
+int Model::na() const { return impl_->na; }
+int Model::nu() const { return impl_->nu; }
+int Model::nbody() const { return impl_->nbody; }
+int Model::nmocap() const { return impl_->nmocap; }
+double Model::timestep() const { return impl_->mj()->opt.timestep; }
+Integrator Model::integrator() const {
+  return static_cast<Integrator>(impl_->mj()->opt.integrator + 1);
+}
+GradientPath Model::gradient_path() const { return impl_->path; }
+const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
+
+std::string Model::element_name(int type, int id) const { return name_of(mj(), type, id); }
+
+std::string Model::dof_name(int dof) const {
+  return name_of(mj(), mjOBJ_JOINT, mj()->dof_jntid[dof]) + " (dof " + std::to_string(dof) + ")";
+}
+
+int Model::keyframe(const std::string& name) const {
+  std::string known;
+  for (int i = 0; i < static_cast<int>(mj()->nkey); i++) {
+    const char* key = mj_id2name(mj(), mjOBJ_KEY, i);
+    if (key && name == key) return i;
+    known += (known.empty() ? "" : ", ") + std::string(key && *key ? key : std::to_string(i));
+  }
+  throw InputError("keyframe '" + name + "' is not in the model; it has " +
+                   (known.empty() ? "none" : known));
+}
+
+Model Model::tightened() const {
+  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), ModelOptions{}));
+}
+
+}  // namespace diffmj

@@ -1,0 +1,72 @@
+// What a Model shares between its copies and between threads.
+#ifndef DIFFMJ_MODEL_MODEL_IMPL_H_
+#define DIFFMJ_MODEL_MODEL_IMPL_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "diffmj/model.h"
+#include "mj/handle.h"
+
+namespace diffmj {
+
+class Workspace;
+
+// How mj_step turns accelerations into velocities, v' = v + h b.
+enum class Advance {
+  kExplicit,           // b = a
+  kImplicitSymmetric,  // (M + h B) b = M a, B diagonal: Euler with damping
+  kImplicit,           // (M - h D) b = M a, D not symmetric: implicit, implicitfast
+};
+
+class ModelImpl {
+ public:
+  ModelImpl(MjModelPtr compiled, const ModelOptions& options);
+  ~ModelImpl();
+
+  const mjModel* mj() const { return mj_.get(); }
+  // tolerances at machine precision, no warm start; otherwise the same model
+  const mjModel* tight() const { return tight_.get(); }
+
+  int nq, nv, na, nu, nbody, nmocap;
+  Advance advance = Advance::kExplicit;
+  GradientPath path = GradientPath::kImplicit;
+  std::string path_reason;
+
+  // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
+  std::unique_ptr<Workspace> take_workspace() const;
+  void give_back(std::unique_ptr<Workspace> workspace) const;
+
+ private:
+  void refuse_unsupported() const;
+  void choose_path();
+  void choose_advance();
+
+  MjModelPtr mj_, tight_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+// A workspace for the length of a scope.
+class WorkspaceLease {
+ public:
+  explicit WorkspaceLease(const ModelImpl& impl);
+  ~WorkspaceLease();
+  WorkspaceLease(const WorkspaceLease&) = delete;
+  WorkspaceLease& operator=(const WorkspaceLease&) = delete;
+  Workspace& operator*() { return *workspace_; }
+  Workspace* operator->() { return workspace_.get(); }
+
+ private:
+  const ModelImpl& impl_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+// User callbacks would run on our threads, without Python's lock: refused by name.
+void require_no_callbacks(const char* who);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_MODEL_MODEL_IMPL_H_

@@ -1,0 +1,62 @@
+#include "model/workspace.h"
+
+#include "mj/call.h"
+
+namespace diffmj {
+
+Workspace::Workspace(const ModelImpl& impl) {
+  mjData* made = nullptr;
+  mj_call("mj_makeData", [&] { made = mj_makeData(impl.mj()); });
+  if (!made) throw MemoryError("mj_makeData: MuJoCo could not allocate the data of this model");
+  data.reset(made);
+
+  const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
+             na = static_cast<size_t>(impl.na), nu = static_cast<size_t>(impl.nu),
+             nbody = static_cast<size_t>(impl.nbody);
+  H.resize(impl.nv, impl.nv);
+  response.resize(impl.nv, impl.nv);
+  row_column.resize(6 * nv);
+  row_value.resize(6 * nv);
+  for (auto* x : {&H_lambda, &probe_qvel, &direction, &saved_qvel, &F, &zero, &probe_qfrc}) {
+    x->resize(nv);
+  }
+  for (Outputs* out : {&plus, &minus}) {
+    for (auto* x : {&out->g, &out->Ma, &out->b}) x->setZero(impl.nv);
+    for (auto* x : {&out->act_dot, &out->act_next}) x->setZero(impl.na);
+  }
+  for (auto* x : {&probe_qpos, &saved_qpos, &next_qpos}) x->resize(nq);
+  for (auto* x : {&probe_act, &saved_act, &saved_act_dot}) x->resize(na);
+  for (auto* x : {&tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
+  probe_ctrl.resize(nu);
+  body_jacobian.resize(6 * nv);
+  probe_xfrc.resize(6 * nbody);
+  for (Stage& stage : stages) {
+    stage.qpos.resize(nq);
+    for (auto* x : {&stage.qvel, &stage.qacc, &stage.u, &stage.k}) x->resize(nv);
+    for (auto* x : {&stage.act, &stage.act_dot}) x->resize(na);
+  }
+}
+
+std::unique_ptr<Workspace> ModelImpl::take_workspace() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      auto workspace = std::move(idle_.back());
+      idle_.pop_back();
+      return workspace;
+    }
+  }
+  return std::make_unique<Workspace>(*this);
+}
+
+void ModelImpl::give_back(std::unique_ptr<Workspace> workspace) const {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(workspace));
+}
+
+WorkspaceLease::WorkspaceLease(const ModelImpl& impl)
+    : impl_(impl), workspace_(impl.take_workspace()) {}
+
+WorkspaceLease::~WorkspaceLease() { impl_.give_back(std::move(workspace_)); }
+
+}  // namespace diffmj

@@ -1,0 +1,67 @@
+// Scratch of one thread: an mjData and what the pullbacks of a step need. Nothing in it outlives a
+// call; it is sized once, only buffers with one entry per constraint row may grow.
+#ifndef DIFFMJ_MODEL_WORKSPACE_H_
+#define DIFFMJ_MODEL_WORKSPACE_H_
+
+#include <Eigen/Core>
+#include <vector>
+
+#include "mj/handle.h"
+#include "mj/view.h"
+#include "model/model_impl.h"
+
+namespace diffmj {
+
+enum class Zone : int;  // stages/acceleration/constraint_solve.h
+
+class Workspace {
+ public:
+  explicit Workspace(const ModelImpl& impl);
+
+  MjDataPtr data;
+
+  // constraint_solve: Newton matrix (its Cholesky factor after factorize), one row's non-zeros
+  Matrix H;                       // nv x nv
+  std::vector<double> y;          // nefc
+  std::vector<Zone> zone;         // nefc, set at the first row of a zone
+  std::vector<int> row_column;    // up to 6 rows of up to nv
+  std::vector<double> row_value;  // "
+  std::vector<double> H_lambda;   // nv
+
+  // oracle: outputs of one evaluation on either side, the perturbed input
+  struct Outputs {
+    Eigen::VectorXd g, Ma, b;           // nv
+    Eigen::VectorXd act_dot, act_next;  // na
+  };
+  Outputs plus, minus;
+  std::vector<double> probe_y, probe_f;                               // nefc
+  std::vector<int> row_type, row_id;                                  // nefc: rows of the base
+  std::vector<int> contact_geom;                                      // 2 ncon: " contacts
+  std::vector<double> probe_qpos, probe_qvel, probe_act, probe_ctrl;  // nq, nv, na, nu
+  std::vector<double> direction;                                      // nv
+
+  // advance: state to come back to
+  std::vector<double> saved_qpos, saved_qvel, saved_act, saved_act_dot;  // nq, nv, na, na
+
+  // steps: one row per cotangent that is pulled back at once
+  std::vector<double> F;                                       // nv: M a
+  std::vector<double> zero;                                    // nv
+  Matrix response;                                             // nv x nv: row i is b of F = e_i
+  Matrix a_bar, b_bar, mu, lambda;                             // ncotangent x nv
+  Matrix act_next_bar, act_dot_bar;                            // ncotangent x na
+  std::vector<double> body_jacobian;                           // 6 x nv
+  std::vector<double> next_qpos, tangent_plus, tangent_minus;  // nq, 2 nv + na (step differences)
+  std::vector<double> probe_qfrc, probe_xfrc;                  // nv, 6 nbody (step differences)
+
+  // RK4: the four stages
+  struct Stage {
+    std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
+    std::vector<double> u, k;                            // nv: position increment, slope
+    Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;      // ncotangent x ...
+  };
+  Stage stages[4];
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_MODEL_WORKSPACE_H_

@@ -1,0 +1,277 @@
+// rollout(): nstep calls of mj_step, recorded.
+#include "rollout.h"
+
+#include <cmath>
+#include <cstdio>
+#include <new>
+
+#include "base/parallel.h"
+#include "base/require.h"
+#include "mj/call.h"
+#include "record/trajectory.h"
+
+namespace diffmj {
+namespace {
+
+std::string shape(const char* width_name, int width, int nstep) {
+  return std::to_string(nstep) + " x " + std::to_string(width) + " (nstep x " + width_name +
+         ") or " + std::to_string(width) + " to hold one row";
+}
+
+void require_quaternions(const std::string& who, const Model& model, CVec qpos) {
+  const mjModel* m = model.mj();
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    if (m->jnt_type[j] != mjJNT_FREE && m->jnt_type[j] != mjJNT_BALL) continue;
+    const int at = m->jnt_qposadr[j] + (m->jnt_type[j] == mjJNT_FREE ? 3 : 0);
+    if (mju_norm(&qpos[static_cast<size_t>(at)], 4) < mjMINVAL) {
+      throw InputError(who + ": qpos[" + std::to_string(at) + ":" + std::to_string(at + 4) +
+                       "], the quaternion of " + model.element_name(mjOBJ_JOINT, j) +
+                       ", is zero; give a rotation, for instance 1 0 0 0");
+    }
+  }
+}
+
+// A bad state found by MuJoCo's own checks in the step just made, if any.
+struct BadState {
+  const char* what = nullptr;  // qpos, qvel or qacc
+  int dof = -1;
+};
+BadState find_bad_state(const mjData* d) {
+  for (const auto& [warning, what] :
+       {std::pair{mjWARN_BADQPOS, "qpos"}, {mjWARN_BADQVEL, "qvel"}, {mjWARN_BADQACC, "qacc"}}) {
+    if (d->warning[warning].number > 0) return {what, d->warning[warning].lastinfo};
+  }
+  return {};
+}
+
+// mj_step checks qpos and qvel when it begins; the last state of a rollout needs the same check
+BadState find_bad_end(const Model& model, const mjData* d) {
+  const auto bad = [](double x) { return !std::isfinite(x) || std::abs(x) > kMaxMagnitude; };
+  for (int i = 0; i < model.nq(); i++) {
+    if (bad(d->qpos[i])) return {"qpos", i};
+  }
+  for (int i = 0; i < model.nv(); i++) {
+    if (bad(d->qvel[i])) return {"qvel", i};
+  }
+  for (int i = 0; i < model.na(); i++) {
+    if (bad(d->act[i])) return {"act", i};
+  }
+  return {};
+}
+
+// MuJoCo's index for a bad qpos is a coordinate, not a dof
+int dof_of(const Model& model, const BadState& bad) {
+  const mjModel* m = model.mj();
+  const std::string what = bad.what;
+  if (what == "act") return -1;
+  if (what != "qpos") return bad.dof;
+  int dof = 0;
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    if (m->jnt_qposadr[j] <= bad.dof) {
+      const int next = j + 1 < static_cast<int>(m->njnt) ? m->jnt_dofadr[j + 1] : model.nv();
+      dof = std::min(m->jnt_dofadr[j] + bad.dof - m->jnt_qposadr[j], next - 1);
+    }
+  }
+  return dof;
+}
+
+void fail(const Model& model, const BadState& bad, int step, double time, Trajectory& trajectory) {
+  trajectory.outcome = Outcome::kNotFinite;
+  trajectory.failed_dof = dof_of(model, bad);
+  char where[96];
+  std::snprintf(where, sizeof(where), "] is not finite or exceeds 1e10 at step %d, time %g s", step,
+                time);
+  trajectory.message =
+      std::string("the rollout diverged: ") + bad.what + "[" + std::to_string(bad.dof) + where +
+      (trajectory.failed_dof >= 0 ? ", " + model.dof_name(trajectory.failed_dof) : "") +
+      "; use a smaller timestep, softer contacts or smaller controls";
+}
+
+void collect_warnings(int step, std::vector<Warning>& warnings) {
+  MjMessages& messages = mj_messages();
+  for (int i = 0; i < std::min(messages.nwarning, MjMessages::kMax); i++) {
+    const std::string text = messages.warning[i];
+    auto same = std::find_if(warnings.begin(), warnings.end(),
+                             [&](const Warning& w) { return w.text == text; });
+    if (same == warnings.end()) {
+      warnings.push_back({.text = text, .first_step = step, .count = 1});
+    } else {
+      same->count++;
+    }
+  }
+  mj_messages_clear();
+}
+
+void record_state(const mjData* d, int i, Trajectory& t) {
+  const auto at = [i](std::vector<double>& x, int width) {
+    return x.data() + static_cast<ptrdiff_t>(i) * width;
+  };
+  t.time[static_cast<size_t>(i)] = d->time;
+  std::copy(d->qpos, d->qpos + t.nq, at(t.qpos, t.nq));
+  std::copy(d->qvel, d->qvel + t.nv, at(t.qvel, t.nv));
+  std::copy(d->act, d->act + t.na, at(t.act, t.na));
+}
+
+void allocate(const Model& model, const RolloutInput& input, int nstep, Trajectory& t) {
+  t.nq = model.nq();
+  t.nv = model.nv();
+  t.na = model.na();
+  t.nu = model.nu();
+  t.nbody = model.nbody();
+  t.nstep_asked = nstep;
+  try {
+    const auto n = static_cast<size_t>(nstep);
+    t.time.resize(n + 1);
+    t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
+    t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
+    t.act.resize((n + 1) * static_cast<size_t>(t.na));
+    t.qacc.resize(n * static_cast<size_t>(t.nv));
+    t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
+    t.steps.resize(n);
+    const auto keep = [](CVec from, std::vector<double>& to) {
+      to.assign(from.begin(), from.end());
+    };
+    keep(input.ctrl, t.ctrl);
+    keep(input.qfrc_applied, t.qfrc_applied);
+    keep(input.xfrc_applied, t.xfrc_applied);
+    keep(input.mocap_pos, t.mocap_pos);
+    keep(input.mocap_quat, t.mocap_quat);
+  } catch (const std::bad_alloc&) {
+    throw MemoryError("rollout: no memory for a record of " + std::to_string(nstep) +
+                      " steps; use fewer steps");
+  }
+}
+
+// drops the rows of steps that were not completed
+void truncate(int nstep, Trajectory& t) {
+  t.nstep = nstep;
+  const auto n = static_cast<size_t>(nstep);
+  t.time.resize(n + 1);
+  t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
+  t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
+  t.act.resize((n + 1) * static_cast<size_t>(t.na));
+  t.qacc.resize(n * static_cast<size_t>(t.nv));
+  t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
+  t.steps.resize(n);
+}
+
+Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, StopSignal& stop) {
+  const mjModel* m = model.mj();
+  Trajectory t;
+  allocate(model, input, nstep, t);
+  WorkspaceLease workspace(model.impl());
+  mjData* d = workspace->data.get();
+  mj_messages_clear();
+  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
+  d->time = input.time;
+  const auto set = [](CVec from, mjtNum* to) { std::copy(from.begin(), from.end(), to); };
+  set(input.qpos, d->qpos);
+  set(input.qvel, d->qvel);
+  set(input.act, d->act);
+  record_state(d, 0, t);
+
+  int done = 0;
+  for (; done < nstep; done++) {
+    if (stop.poll()) {
+      t.outcome = Outcome::kInterrupted;
+      t.message = "interrupted at step " + std::to_string(done) + " of " + std::to_string(nstep);
+      break;
+    }
+    const double time = d->time;
+    set(input_row(t.ctrl, done, t.nu), d->ctrl);
+    set(input_row(t.qfrc_applied, done, t.nv), d->qfrc_applied);
+    set(input_row(t.xfrc_applied, done, 6 * t.nbody), d->xfrc_applied);
+    double* warmstart = t.qacc_warmstart.data() + static_cast<ptrdiff_t>(done) * t.nv;
+    std::copy(d->qacc_warmstart, d->qacc_warmstart + t.nv, warmstart);
+    try {
+      mj_call("mj_step", [&] { mj_step(m, d); });
+    } catch (const MujocoError& error) {
+      t.outcome = Outcome::kMujocoError;
+      t.message = std::string(error.what()) + " (at step " + std::to_string(done) + ")";
+      break;
+    }
+    if (mj_messages().nwarning > 0) collect_warnings(done, t.warnings);
+    BadState bad = find_bad_state(d);
+    if (!bad.what) bad = find_bad_end(model, d);
+    if (bad.what) {
+      fail(model, bad, done, time, t);
+      break;
+    }
+    StepRecord& record = t.steps[static_cast<size_t>(done)];
+    record.ncon = d->ncon;
+    record.nefc = d->nefc;
+    for (int i = 0; i < std::max(1, std::min(d->nisland, +mjNISLAND)); i++) {
+      record.solver_niter += d->solver_niter[i];
+    }
+    // for RK4 the data holds the last stage; its first acceleration is computed again when needed
+    std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
+    record_state(d, done + 1, t);
+  }
+  truncate(done, t);
+  return t;
+}
+
+}  // namespace
+
+void require_input(const std::string& who, const Model& model, const RolloutInput& input,
+                   int nstep) {
+  if (nstep < 0) throw InputError(who + ": nstep is " + std::to_string(nstep) + ", expected >= 0");
+  const auto check = [&](const char* name, CVec x, int width, const std::string& expected,
+                         bool rows) {
+    if (x.empty()) return;
+    const auto w = static_cast<size_t>(width);
+    require_size(who, name, x.size(), w, rows ? w * static_cast<size_t>(nstep) : w, expected);
+    require_finite(who, name, x, w);
+  };
+  const auto single = [&](const char* name, CVec x, const char* size_name, int size) {
+    check(name, x, size, std::to_string(size) + " (" + size_name + ")", false);
+  };
+  const auto rows = [&](const char* name, CVec x, const char* width_name, int width) {
+    check(name, x, width, shape(width_name, width, nstep), true);
+  };
+  single("qpos", input.qpos, "nq", model.nq());
+  single("qvel", input.qvel, "nv", model.nv());
+  single("act", input.act, "na", model.na());
+  rows("ctrl", input.ctrl, "nu", model.nu());
+  rows("qfrc_applied", input.qfrc_applied, "nv", model.nv());
+  rows("xfrc_applied", input.xfrc_applied, "6 nbody", 6 * model.nbody());
+  single("mocap_pos", input.mocap_pos, "3 nmocap", 3 * model.nmocap());
+  single("mocap_quat", input.mocap_quat, "4 nmocap", 4 * model.nmocap());
+  if (!std::isfinite(input.time)) throw InputError(who + ": time is not finite");
+  if (!input.qpos.empty()) require_quaternions(who, model, input.qpos);
+}
+
+void reset_data(const Model& model, CVec mocap_pos, CVec mocap_quat, Workspace& workspace) {
+  mjData* d = workspace.data.get();
+  mj_call("mj_resetData", [&] { mj_resetData(model.mj(), d); });
+  std::copy(mocap_pos.begin(), mocap_pos.end(), d->mocap_pos);
+  std::copy(mocap_quat.begin(), mocap_quat.end(), d->mocap_quat);
+}
+
+Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
+                   const RolloutOptions& options) {
+  require_no_callbacks("rollout");
+  require_input("rollout", model, input, nstep);
+  require_memory("rollout", trajectory_bytes(model, nstep));
+  StopSignal stop(options.interrupted);
+  return rollout_one(model, input, nstep, stop);
+}
+
+std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
+                                      int nstep, const RolloutOptions& options) {
+  require_no_callbacks("rollout");
+  for (size_t i = 0; i < inputs.size(); i++) {
+    require_input("rollout " + std::to_string(i) + " of the batch", model, inputs[i], nstep);
+  }
+  require_memory("rollout", trajectory_bytes(model, nstep) * static_cast<double>(inputs.size()));
+  std::vector<Trajectory> out(inputs.size());
+  StopSignal stop(options.interrupted);
+  parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
+    const auto k = static_cast<size_t>(i);
+    out[k] = rollout_one(model, inputs[k], nstep, s);
+  });
+  if (stop.stopped()) throw Interrupted("rollout: interrupted");
+  return out;
+}
+
+}  // namespace diffmj

@@ -1,0 +1,22 @@
+// Internals that rollout(), rollout_pullback() and check_gradient() share.
+#ifndef DIFFMJ_ROLLOUT_INTERNAL_H_
+#define DIFFMJ_ROLLOUT_INTERNAL_H_
+
+#include <string>
+
+#include "diffmj/rollout.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+
+// Throws InputError, naming who, on a wrong size or a number that is not finite.
+void require_input(const std::string& who, const Model& model, const RolloutInput& input,
+                   int nstep);
+
+// mj_resetData, then the mocap poses of the rollout (empty: the model's).
+void reset_data(const Model& model, std::span<const double> mocap_pos,
+                std::span<const double> mocap_quat, Workspace& workspace);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_ROLLOUT_INTERNAL_H_

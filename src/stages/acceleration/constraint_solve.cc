@@ -1,0 +1,226 @@
+#include "stages/acceleration/constraint_solve.h"
+
+#include <Eigen/Cholesky>
+#include <cmath>
+
+#include "diffmj/error.h"
+#include "mj/call.h"
+
+namespace diffmj {
+namespace {
+
+constexpr int kMaxDim = 6;  // rows of one contact
+
+// non-zeros of row i: columns and values; the dense case lists every column
+int read_row(const mjModel* m, const mjData* d, int i, int* column, double* value) {
+  int n = 0;
+  if (mj_isSparse(m)) {
+    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
+      column[n] = d->efc_J_colind[k];
+      value[n++] = d->efc_J[k];
+    }
+    return n;
+  }
+  const auto nv = static_cast<int>(m->nv);
+  const double* row = d->efc_J + static_cast<ptrdiff_t>(i) * nv;
+  for (int j = 0; j < nv; j++) {
+    if (row[j] == 0) continue;
+    column[n] = j;
+    value[n++] = row[j];
+  }
+  return n;
+}
+
+// S of the rows that share a zone; returns false where it is zero
+bool curvature(const mjData* d, CVec y, int i, int dim, double* S) {
+  const Zone zone = constraint_zone(d, y, i);
+  if (zone == Zone::kSatisfied || zone == Zone::kLinear) return false;
+  if (zone == Zone::kCone) {
+    cone_hessian(d->contact[d->efc_id[i]], d->efc_D[i], &y[static_cast<size_t>(i)], S);
+    return true;
+  }
+  std::fill(S, S + dim * dim, 0.0);
+  for (int k = 0; k < dim; k++) S[k * dim + k] = d->efc_D[i + k];
+  return true;
+}
+
+}  // namespace
+
+int constraint_rows_at(const mjData* d, int i) {
+  return d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC ? d->contact[d->efc_id[i]].dim : 1;
+}
+
+Zone constraint_zone(const mjData* d, CVec y, int i) {
+  const double* yi = &y[static_cast<size_t>(i)];
+  switch (d->efc_type[i]) {
+    case mjCNSTR_EQUALITY:
+      return Zone::kQuadratic;
+
+    case mjCNSTR_FRICTION_DOF:
+    case mjCNSTR_FRICTION_TENDON: {
+      const double reach = d->efc_R[i] * d->efc_frictionloss[i];
+      return *yi <= -reach || *yi >= reach ? Zone::kLinear : Zone::kQuadratic;
+    }
+
+    case mjCNSTR_CONTACT_ELLIPTIC: {
+      const mjContact& contact = d->contact[d->efc_id[i]];
+      const double mu = contact.mu;
+      const double N = mu * yi[0];
+      double T2 = 0;
+      for (int j = 1; j < contact.dim; j++) {
+        T2 += std::pow(contact.friction[j - 1] * yi[j], 2);
+      }
+      const double T = std::sqrt(T2);
+      if (N >= mu * T || (T <= 0 && N >= 0)) return Zone::kSatisfied;
+      if (mu * N + T <= 0 || (T <= 0 && N < 0)) return Zone::kQuadratic;
+      return Zone::kCone;
+    }
+
+    default:  // limits, frictionless and pyramidal contacts
+      return *yi >= 0 ? Zone::kSatisfied : Zone::kQuadratic;
+  }
+}
+
+void cone_hessian(const mjContact& contact, double D0, const double* y, double* S) {
+  const int dim = contact.dim;
+  const double mu = contact.mu;
+  const double Dm = D0 / (mu * mu * (1 + mu * mu));
+
+  // U = scale y is the contact's space in which the cone is round
+  double scale[kMaxDim], U[kMaxDim], T2 = 0;
+  for (int j = 0; j < dim; j++) {
+    scale[j] = j == 0 ? mu : contact.friction[j - 1];
+    U[j] = scale[j] * y[j];
+    if (j > 0) T2 += U[j] * U[j];
+  }
+  const double N = U[0], T = std::sqrt(T2);
+
+  // with t = U/T the tangent direction:  ∂(N - μT) = (1, -μ t),  ∂²T = (I - t tᵀ)/T
+  for (int j = 0; j < dim; j++) {
+    for (int k = 0; k < dim; k++) {
+      const double tj = j == 0 ? -1 / mu : U[j] / T, tk = k == 0 ? -1 / mu : U[k] / T;
+      double s = mu * mu * tj * tk;
+      if (j > 0 && k > 0) s -= (N - mu * T) * mu * ((j == k ? 1 : 0) - tj * tk) / T;
+      S[j * dim + k] = Dm * scale[j] * scale[k] * s;
+    }
+  }
+}
+
+void constraint_force(const mjData* d, Zone zone, CVec y, int i, Vec f) {
+  const int dim = constraint_rows_at(d, i);
+  const double* yi = &y[static_cast<size_t>(i)];
+  double* fi = &f[static_cast<size_t>(i)];
+  switch (zone) {
+    case Zone::kSatisfied:
+      std::fill(fi, fi + dim, 0.0);
+      break;
+    case Zone::kQuadratic:
+      for (int j = 0; j < dim; j++) fi[j] = -d->efc_D[i + j] * yi[j];
+      break;
+    case Zone::kLinear:
+      *fi = *yi < 0 ? d->efc_frictionloss[i] : -d->efc_frictionloss[i];
+      break;
+    case Zone::kCone: {
+      const mjContact& contact = d->contact[d->efc_id[i]];
+      const double mu = contact.mu;
+      double T2 = 0;
+      for (int j = 1; j < dim; j++) T2 += std::pow(contact.friction[j - 1] * yi[j], 2);
+      const double T = std::sqrt(T2);
+      // -ds/dy of s = ½ Dm (N - μT)²
+      const double slope = d->efc_D[i] / (mu * mu * (1 + mu * mu)) * (mu * yi[0] - mu * T);
+      fi[0] = -slope * mu;
+      for (int j = 1; j < dim; j++) {
+        fi[j] = slope * mu * std::pow(contact.friction[j - 1], 2) * yi[j] / T;
+      }
+      break;
+    }
+  }
+}
+
+void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& workspace) {
+  const auto nv = static_cast<size_t>(m->nv);
+  Matrix& H = workspace.H;
+  read_mass_matrix(m, d, H);
+
+  const int nefc = d->nefc;
+  workspace.y.resize(static_cast<size_t>(nefc));
+  workspace.zone.resize(static_cast<size_t>(nefc));
+  const Vec y = workspace.y;
+  if (nefc > 0) {
+    mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, y.data(), qacc.data()); });
+    for (int i = 0; i < nefc; i++) y[static_cast<size_t>(i)] -= d->efc_aref[i];
+  }
+
+  // H = M + Jᵀ S J, one block of rows at a time
+  double S[kMaxDim * kMaxDim];
+  int count[kMaxDim];
+  for (int i = 0, dim = 1; i < nefc; i += dim) {
+    dim = constraint_rows_at(d, i);
+    workspace.zone[static_cast<size_t>(i)] = constraint_zone(d, y, i);
+    if (!curvature(d, y, i, dim, S)) continue;
+    for (int k = 0; k < dim; k++) {
+      count[k] = read_row(m, d, i + k, &workspace.row_column[static_cast<size_t>(k) * nv],
+                          &workspace.row_value[static_cast<size_t>(k) * nv]);
+    }
+    for (int j = 0; j < dim; j++) {
+      for (int k = 0; k < dim; k++) {
+        const double s = S[j * dim + k];
+        if (s == 0) continue;
+        const int* cj = &workspace.row_column[static_cast<size_t>(j) * nv];
+        const int* ck = &workspace.row_column[static_cast<size_t>(k) * nv];
+        const double* vj = &workspace.row_value[static_cast<size_t>(j) * nv];
+        const double* vk = &workspace.row_value[static_cast<size_t>(k) * nv];
+        for (int p = 0; p < count[j]; p++) {
+          for (int q = 0; q < count[k]; q++) H(cj[p], ck[q]) += s * vj[p] * vk[q];
+        }
+      }
+    }
+  }
+
+  // Cholesky in place: the lower triangle becomes the factor
+  const Eigen::LLT<Eigen::Ref<Matrix>> factor(H);
+  if (factor.info() != Eigen::Success) {
+    throw Error(
+        "newton_factorize: the Newton matrix M + Jᵀ S J is not positive definite; the "
+        "model's inertia is singular or its state not finite: add armature to its joints");
+  }
+}
+
+void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
+  std::copy(a_bar.begin(), a_bar.end(), lambda.begin());
+  const auto L = workspace.H.triangularView<Eigen::Lower>();
+  VectorMap x = eigen(lambda);
+  L.solveInPlace(x);
+  L.transpose().solveInPlace(x);
+}
+
+double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_bar,
+                       Workspace& workspace) {
+  const double norm = eigen(a_bar).norm();
+  if (norm == 0) return 0;
+  std::vector<double>& residual = workspace.H_lambda;
+  const int nefc = d->nefc;
+  std::vector<double> J_lambda(static_cast<size_t>(nefc)), p(J_lambda.size());
+  std::vector<double> JTp(static_cast<size_t>(m->nv));
+  mj_call("mj_mulM", [&] {
+    mj_mulM(m, d, residual.data(), lambda.data());
+    if (nefc > 0) mj_mulJacVec(m, d, J_lambda.data(), lambda.data());
+  });
+  double S[kMaxDim * kMaxDim];
+  for (int i = 0, dim = 1; i < nefc; i += dim) {
+    dim = constraint_rows_at(d, i);
+    if (!curvature(d, workspace.y, i, dim, S)) continue;
+    for (int j = 0; j < dim; j++) {
+      for (int k = 0; k < dim; k++) {
+        p[static_cast<size_t>(i + j)] += S[j * dim + k] * J_lambda[static_cast<size_t>(i + k)];
+      }
+    }
+  }
+  if (nefc > 0) {
+    mj_call("mj_mulJacTVec", [&] { mj_mulJacTVec(m, d, JTp.data(), p.data()); });
+    eigen(Vec(residual)) += eigen(CVec(JTp));
+  }
+  return (eigen(CVec(residual)) - eigen(a_bar)).norm() / norm;
+}
+
+}  // namespace diffmj

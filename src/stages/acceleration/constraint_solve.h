@@ -1,0 +1,57 @@
+// The constraint solver, differentiated implicitly; MuJoCo: mj_fwdConstraint.
+//
+// a = qacc is the root of   g(a) = M a + c - τ - Jᵀ f(y),   y = J a - aref,   f = -ds/dy,
+// whatever solver found it. With a cotangent a_bar, one solve with the Newton matrix
+//
+//   H λ = a_bar,   H = M + Jᵀ S J,   S = d²s/dy²
+//
+// gives every cotangent as  z_bar -= λᵀ ∂g/∂z  (docs/derivations/constraint_solve.md).
+#ifndef DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_SOLVE_H_
+#define DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_SOLVE_H_
+
+#include <mujoco/mujoco.h>
+
+#include "mj/view.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+
+// The piece of its cost s(y) a row is on; the cone's three zones hold for all rows of a contact.
+enum class Zone : int {
+  kSatisfied,  // s = 0
+  kQuadratic,  // s = ½ y²/R
+  kLinear,     // friction loss, sliding: |f| = frictionloss
+  kCone,       // elliptic cone, sliding: s = ½ Dm (N - μT)²
+};
+
+// Zone of row i, decided from y with the comparisons of MuJoCo's constraint update. efc_state is
+// not used: after mj_forward it is stale for some rows. For an elliptic contact i is its first row.
+Zone constraint_zone(const mjData* d, CVec y, int i);
+
+// Number of rows that share a zone: the dimension of an elliptic contact, otherwise 1.
+int constraint_rows_at(const mjData* d, int i);
+
+// S of an elliptic contact in its sliding zone: the Hessian of ½ Dm (N - μT)² with N = μ y₀,
+// T = |(frictionⱼ yⱼ)|, Dm = D₀/(μ²(1 + μ²)). dim x dim, row-major.
+void cone_hessian(const mjContact& contact, double D0, const double* y, double* S);
+
+// f of the rows from i on that share a zone (constraint_rows_at), for the piece of the cost the
+// zone names, whether y is still on it or not.
+void constraint_force(const mjData* d, Zone zone, CVec y, int i, Vec f);
+
+// Computes y at qacc (nv), the zones, assembles H and factorises it, all in the workspace. d must
+// hold the position and velocity stages (M, J, R, aref). Throws Error if H is not positive
+// definite.
+void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& workspace);
+
+// H λ = a_bar, with the factor in the workspace.
+void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda);
+
+// |H λ - a_bar| / |a_bar|, with H applied from M and J anew: checks factor and assembly. Uses y of
+// the last newton_factorize.
+double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_bar,
+                       Workspace& workspace);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_SOLVE_H_

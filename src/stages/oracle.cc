@@ -1,0 +1,244 @@
+#include "stages/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diffmj/error.h"
+#include "mj/call.h"
+#include "stages/acceleration/constraint_solve.h"
+
+namespace diffmj {
+namespace {
+
+// Central differences: error h² f/6w² against 1e-16 |f|/h. Contact forces bend on the scale w of
+// solimp's width, a millimetre, so positions take two steps and extrapolate; velocities,
+// activations and controls enter almost linearly.
+constexpr double kPositionStep = 3e-7;
+constexpr double kVelocityStep = 1e-5;
+constexpr double kStep = 1e-6;
+
+enum class From { kPosition, kVelocity, kActuation };  // the first stage an input moves
+
+void run_stages(const mjModel* m, mjData* d, From from) {
+  if (from <= From::kPosition) mj_fwdPosition(m, d);
+  if (from <= From::kVelocity) mj_fwdVelocity(m, d);
+  mj_fwdActuation(m, d);
+  mj_fwdAcceleration(m, d);
+}
+
+void remember_rows(const mjData* d, Workspace& workspace) {
+  workspace.row_type.assign(d->efc_type, d->efc_type + d->nefc);
+  workspace.row_id.assign(d->efc_id, d->efc_id + d->nefc);
+  workspace.contact_geom.clear();
+  for (int i = 0; i < d->ncon; i++) {
+    for (int geom : d->contact[i].geom) workspace.contact_geom.push_back(geom);
+  }
+}
+
+bool rows_are_those_of_base(const mjData* d, const Workspace& workspace) {
+  if (static_cast<size_t>(d->nefc) != workspace.row_type.size() ||
+      2 * static_cast<size_t>(d->ncon) != workspace.contact_geom.size()) {
+    return false;
+  }
+  for (int i = 0; i < d->ncon; i++) {
+    if (!std::equal(d->contact[i].geom, d->contact[i].geom + 2,
+                    &workspace.contact_geom[2 * static_cast<size_t>(i)])) {
+      return false;
+    }
+  }
+  return std::equal(d->efc_type, d->efc_type + d->nefc, workspace.row_type.begin()) &&
+         std::equal(d->efc_id, d->efc_id + d->nefc, workspace.row_id.begin());
+}
+
+// outputs at the input now in d; rows keep the zone they have at the base, so that the derivative
+// is that of the side the forward pass is on, however near the next zone is
+void evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
+              Workspace::Outputs& out, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  mj_call("mj_fwdPosition", [&] { run_stages(m, d, from); });
+
+  workspace.probe_y.resize(static_cast<size_t>(d->nefc));
+  workspace.probe_f.resize(static_cast<size_t>(d->nefc));
+  const Vec y = workspace.probe_y, f = workspace.probe_f;
+  mj_call("mj_mulJacVec", [&] {
+    mj_mulM(m, d, out.Ma.data(), problem.qacc.data());
+    if (d->nefc == 0) return;
+    mj_mulJacVec(m, d, y.data(), problem.qacc.data());
+    mju_subFrom(y.data(), d->efc_aref, d->nefc);
+  });
+  const bool same_rows = rows_are_those_of_base(d, workspace);
+  for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
+    const Zone zone = same_rows ? workspace.zone[static_cast<size_t>(i)] : constraint_zone(d, y, i);
+    constraint_force(d, zone, y, i, f);
+  }
+  mj_call("mj_mulJacTVec", [&] {
+    mju_zero(d->qfrc_constraint, impl.nv);
+    if (d->nefc > 0) mj_mulJacTVec(m, d, d->qfrc_constraint, f.data());
+  });
+  for (int i = 0; i < impl.nv; i++) {
+    out.g[i] = out.Ma[i] - d->qfrc_smooth[i] - d->qfrc_constraint[i];
+  }
+  std::copy(d->act_dot, d->act_dot + impl.na, out.act_dot.data());
+  if (!problem.F.empty() || problem.act_next) {
+    if (!problem.act_from.empty()) {
+      std::copy(problem.act_from.begin(), problem.act_from.end(), d->act);
+      std::copy(problem.act_dot_from.begin(), problem.act_dot_from.end(), d->act_dot);
+    }
+    advance_with_force(impl, problem.F, out.b, out.act_next, workspace);
+  }
+}
+
+double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
+           const Eigen::VectorXd& minus) {
+  return weights ? weights->row(row).dot((plus - minus).transpose()) : 0.0;
+}
+
+void restore(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace) {
+  write_input(impl.mj(), workspace.data.get(), problem.in);
+}
+
+// plus and minus were evaluated 2 h apart: adds the contraction, times scale, to column j of bar
+void contract(const OracleMultipliers& w, const Workspace& workspace, double h, double scale,
+              Eigen::Index j, Matrix& bar) {
+  const Workspace::Outputs &p = workspace.plus, &n = workspace.minus;
+  for (Eigen::Index row = 0; row < bar.rows(); row++) {
+    bar(row, j) += scale / (2 * h) *
+                   (-dot(w.lambda, row, p.g, n.g) + dot(w.mu, row, p.Ma, n.Ma) +
+                    dot(w.b_bar, row, p.b, n.b) + dot(w.act_dot_bar, row, p.act_dot, n.act_dot) +
+                    dot(w.act_next_bar, row, p.act_next, n.act_next));
+  }
+}
+
+}  // namespace
+
+void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  mj_call("mj_fwdPosition", [&] {
+    write_input(m, d, in);
+    run_stages(m, d, From::kPosition);
+  });
+}
+
+void advance_with_force(const ModelImpl& impl, CVec F, Eigen::VectorXd& b,
+                        Eigen::VectorXd& act_next, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const double time = d->time;
+  mju_copy(workspace.saved_qpos.data(), d->qpos, impl.nq);
+  mju_copy(workspace.saved_qvel.data(), d->qvel, impl.nv);
+  mju_copy(workspace.saved_act.data(), d->act, impl.na);
+
+  // b is linear in F: a force so large that v' - v = h b keeps all its digits
+  constexpr double kLargeForce = 1e8;
+  const double size = F.empty() ? 0 : eigen(F).lpNorm<Eigen::Infinity>();
+  const double scale = size > 0 ? kLargeForce / size : 1;
+  mj_call("mj_Euler", [&] {
+    mju_zero(d->qacc, impl.nv);
+    mju_zero(d->qfrc_constraint, impl.nv);
+    copy_or_zero(F, d->qfrc_smooth, impl.nv);
+    mju_scl(d->qfrc_smooth, d->qfrc_smooth, scale, impl.nv);
+    if (impl.advance == Advance::kImplicit) {
+      mj_implicit(m, d);
+    } else {
+      mj_Euler(m, d);
+    }
+  });
+  for (int i = 0; i < impl.nv; i++) {
+    b[i] = (d->qvel[i] - workspace.saved_qvel[static_cast<size_t>(i)]) / (m->opt.timestep * scale);
+  }
+  std::copy(d->act, d->act + impl.na, act_next.data());
+  d->time = time;
+  mju_copy(d->qpos, workspace.saved_qpos.data(), impl.nq);
+  mju_copy(d->qvel, workspace.saved_qvel.data(), impl.nv);
+  mju_copy(d->act, workspace.saved_act.data(), impl.na);
+}
+
+void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
+                              const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
+                              Matrix& act_dot_bar, Workspace& workspace) {
+  mjData* d = workspace.data.get();
+  const auto probe = [&](int j, double da, double ddot, Workspace::Outputs& out) {
+    std::copy(act.begin(), act.end(), d->act);
+    std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
+    d->act[j] += da;
+    d->act_dot[j] += ddot;
+    advance_with_force(impl, {}, out.b, out.act_next, workspace);
+  };
+  for (int j = 0; j < impl.na; j++) {
+    const OracleMultipliers weights{.act_next_bar = &act_next_bar};
+    probe(j, kStep, 0, workspace.plus);
+    probe(j, -kStep, 0, workspace.minus);
+    for (Eigen::Index row = 0; row < act_next_bar.rows(); row++) {
+      act_bar(row, j) +=
+          dot(weights.act_next_bar, row, workspace.plus.act_next, workspace.minus.act_next) /
+          (2 * kStep);
+    }
+    const double h = kStep * std::max(1.0, std::abs(act_dot[static_cast<size_t>(j)]));
+    probe(j, 0, h, workspace.plus);
+    probe(j, 0, -h, workspace.minus);
+    contract(weights, workspace, h, 1, j, act_dot_bar);
+  }
+}
+
+void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+                     const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
+                     Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  if (d->efm_active) {
+    throw Error("oracle_pullback: the solver's metric is not the mass matrix");  // see choose_path
+  }
+  remember_rows(d, workspace);
+  // the difference of two evaluations into one column of bar; set(s) moves the input by s
+  const auto column = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& set,
+                          double scale = 1) {
+    restore(impl, problem, workspace);
+    set(h);
+    evaluate(impl, problem, from, workspace.plus, workspace);
+    restore(impl, problem, workspace);
+    set(-h);
+    evaluate(impl, problem, from, workspace.minus, workspace);
+    contract(multipliers, workspace, h, scale, j, bar);
+  };
+  const auto scaled = [](double h, double x) { return h * std::max(1.0, std::abs(x)); };
+
+  // controls; at a bound both probes move inside, where the clamp's slope is one
+  for (int j = 0; j < impl.nu; j++) {
+    const double u = problem.in.ctrl.empty() ? 0.0 : problem.in.ctrl[static_cast<size_t>(j)];
+    const double h = scaled(kStep, u);
+    double shift = 0;
+    if (m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL)) {
+      const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
+      if (u >= low && u < low + h) shift = h;
+      if (u <= high && u > high - h) shift = -h;
+    }
+    column(From::kActuation, h, j, ctrl_bar, [&](double s) { d->ctrl[j] += shift + s; });
+  }
+
+  // activations
+  for (int j = 0; j < impl.na; j++) {
+    column(From::kActuation, kStep, 2 * impl.nv + j, x_bar, [&](double s) { d->act[j] += s; });
+  }
+
+  // velocities
+  for (int j = 0; j < impl.nv; j++) {
+    column(From::kVelocity, scaled(kVelocityStep, problem.in.qvel[static_cast<size_t>(j)]),
+           impl.nv + j, x_bar, [&](double s) { d->qvel[j] += s; });
+  }
+
+  // positions
+  for (int j = 0; j < impl.nv; j++) {
+    const auto move = [&](double s) {
+      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
+      workspace.direction[static_cast<size_t>(j)] = s;
+      mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+    };
+    // two steps, extrapolated: 4/3 D(h) - 1/3 D(2h) has no error of order h²
+    column(From::kPosition, kPositionStep, j, x_bar, move, 4. / 3);
+    column(From::kPosition, 2 * kPositionStep, j, x_bar, move, -1. / 3);
+  }
+}
+
+}  // namespace diffmj

@@ -1,0 +1,65 @@
+// The numeric oracle: pullbacks of the dynamics by central differences of inverse dynamics.
+//
+// With a = qacc held fixed, MuJoCo's own stages give at any input z = (q, v, act, ctrl)
+//
+//   g(z)        = M a - qfrc_smooth - Jᵀ f(J a - aref)     0 at the solution
+//   M(q) a
+//   b(z)        = v' of the integrator for the fixed force F = M a, as (v' - v)/h
+//   act_dot(z), act_next(z)
+//
+// and their differences along every tangent direction are contracted with the multipliers of one or
+// more cotangents. It supports whatever MuJoCo does and shares no code with analytic pullbacks.
+#ifndef DIFFMJ_STAGES_ORACLE_H_
+#define DIFFMJ_STAGES_ORACLE_H_
+
+#include <Eigen/Core>
+
+#include "mj/view.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/step_input.h"
+
+namespace diffmj {
+
+struct OracleProblem {
+  StepInput in;
+  CVec qacc;  // nv: a
+  CVec F;     // nv: M a; empty: b is not needed
+  // act_next is that of act_from + act_dot_from instead of what z gives: the last stage of RK4
+  CVec act_from, act_dot_from;  // na
+  bool act_next = false;        // act_next is needed
+};
+
+// One row per cotangent; a null pointer is zero.
+struct OracleMultipliers {
+  const Matrix* lambda = nullptr;        // of -g,       nv
+  const Matrix* mu = nullptr;            // of M a,      nv
+  const Matrix* b_bar = nullptr;         // of b,        nv
+  const Matrix* act_dot_bar = nullptr;   // of act_dot,  na
+  const Matrix* act_next_bar = nullptr;  // of act_next, na
+};
+
+// Runs the position, velocity and actuation stages at the input and leaves them in the workspace's
+// mjData.
+void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+
+// Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent. The stages must have been
+// evaluated at problem.in and the zones decided (newton_factorize); the stages are not afterwards.
+void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+                     const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
+                     Workspace& workspace);
+
+// The integrator's answer to a force: b with v' = v + h b, and the next activations; the state in
+// the workspace's mjData, whose stages must have been evaluated, is left as it was.
+void advance_with_force(const ModelImpl& impl, CVec F, Eigen::VectorXd& b,
+                        Eigen::VectorXd& act_next, Workspace& workspace);
+
+// act_next as a function of act and act_dot alone (exact filters, clamping, wrapping): adds to
+// act_bar and act_dot_bar. d must hold the stages.
+void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
+                              const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
+                              Matrix& act_dot_bar, Workspace& workspace);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_ORACLE_H_

@@ -1,0 +1,269 @@
+#include "harness/models.h"
+
+#include <mujoco/mujoco.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <random>
+
+namespace diffmj {
+namespace {
+
+using Path = std::filesystem::path;
+
+Vector rows(const double* data, int row, int width) {
+  return {data + static_cast<ptrdiff_t>(row) * width,
+          data + static_cast<ptrdiff_t>(row + 1) * width};
+}
+
+// the state after nstep steps
+State after(const Scene& scene, int nstep) {
+  const Trajectory t = rollout(scene.model, scene.input(), nstep);
+  if (!t.ok()) throw Error(scene.name + ": " + t.message);
+  return {.time = t.time.back(),
+          .qpos = {t.qpos.end() - t.nq, t.qpos.end()},
+          .qvel = {t.qvel.end() - t.nv, t.qvel.end()},
+          .act = {t.act.end() - t.na, t.act.end()}};
+}
+
+}  // namespace
+
+RolloutInput Scene::input() const {
+  return {.qpos = x.qpos,
+          .qvel = x.qvel,
+          .act = x.act,
+          .ctrl = ctrl,
+          .mocap_pos = mocap_pos,
+          .mocap_quat = mocap_quat,
+          .time = x.time};
+}
+
+std::string testdata(const std::string& name) {
+  return (Path(DIFFMJ_TESTDATA_DIR) / name).string();
+}
+
+std::vector<std::string> zoo_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(testdata("zoo"))) {
+    const std::string stem = entry.path().stem().string();
+    // models of features of 4.0 that are refused
+    if (entry.path().extension() == ".xml" && stem.rfind("v4_", 0) != 0) names.push_back(stem);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Scene zoo(const std::string& name, const ModelOptions& options) {
+  Model model = Model::from_file(testdata("zoo/" + name + ".xml"), options);
+  const int key = model.keyframe("test");
+  const mjModel* m = model.mj();
+  const int nmocap = model.nmocap();
+  return {.name = name,
+          .model = model,
+          .x = keyframe_state(model, key),
+          .ctrl = rows(m->key_ctrl, key, model.nu()),
+          .mocap_pos = rows(m->key_mpos, key, 3 * nmocap),
+          .mocap_quat = rows(m->key_mquat, key, 4 * nmocap)};
+}
+
+Scene random_scene(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  const auto between = [&](double a, double b) { return a + (b - a) * unit(random); };
+  const auto chance = [&](double p) { return unit(random) < p; };
+  const auto pick = [&](size_t n) {
+    return std::min(n - 1, static_cast<size_t>(static_cast<double>(n) * unit(random)));
+  };
+  const auto set3 = [&](double* x, double a, double b) {
+    for (int i = 0; i < 3; i++) x[i] = between(a, b);
+  };
+
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(mj_makeSpec(), mj_deleteSpec);
+  mjSpec* s = spec.get();
+  s->option.timestep = 0.004;
+  s->option.integrator = std::array{mjINT_EULER, mjINT_RK4, mjINT_IMPLICIT,
+                                    mjINT_IMPLICITFAST}[static_cast<size_t>(seed % 4)];
+  s->option.cone = chance(0.5) ? mjCONE_ELLIPTIC : mjCONE_PYRAMIDAL;
+  s->option.jacobian = chance(0.5) ? mjJAC_SPARSE : mjJAC_DENSE;
+  if (chance(0.3)) s->option.density = 5;
+  if (chance(0.3)) s->option.disableflags |= mjDSBL_ISLAND;
+
+  mjsBody* world = mjs_findBody(s, "world");
+  mjsGeom* floor = mjs_addGeom(world, nullptr);
+  floor->type = mjGEOM_PLANE;
+  floor->size[0] = floor->size[1] = floor->size[2] = 5;
+  const auto soften = [&](mjsGeom* geom) {  // soft and wide: zones do not change within a few steps
+    geom->solref[0] = 0.06;
+    geom->solimp[0] = 0.5;
+    geom->solimp[2] = 0.05;
+    geom->condim = std::array{1, 3, 4, 6}[pick(4)];
+  };
+  soften(floor);
+
+  int njoint = 0;
+  std::vector<mjsBody*> bodies;
+  const int nbody = 3 + static_cast<int>(seed % 3);
+  for (int i = 0; i < nbody; i++) {
+    const bool root = bodies.empty() || chance(0.25);
+    mjsBody* parent = root ? world : bodies[pick(bodies.size())];
+    mjsBody* body = mjs_addBody(parent, nullptr);
+    set3(body->pos, -0.3, 0.3);
+    if (root) body->pos[0] += 1.5 * i, body->pos[2] = 0.09;
+    for (double& q : body->quat) q = between(-1, 1);
+    mjsGeom* geom = mjs_addGeom(body, nullptr);
+    geom->type = std::array{mjGEOM_SPHERE, mjGEOM_CAPSULE, mjGEOM_BOX}[pick(3)];
+    set3(geom->size, 0.08, 0.14);
+    set3(geom->pos, -0.02, 0.02);
+    soften(geom);
+    const bool free_root = root && chance(0.6);
+    const int njnt = free_root ? 1 : 1 + static_cast<int>(chance(0.4));
+    for (int j = 0; j < njnt; j++) {
+      mjsJoint* joint = mjs_addJoint(body, nullptr);
+      mjs_setName(joint->element, ("j" + std::to_string(njoint++)).c_str());
+      joint->type = free_root ? mjJNT_FREE
+                    : j == 0  ? std::array{mjJNT_HINGE, mjJNT_SLIDE, mjJNT_BALL}[pick(3)]
+                              : mjJNT_SLIDE;
+      if (free_root) continue;
+      set3(joint->axis, -1, 1);
+      set3(joint->pos, -0.1, 0.1);
+      joint->damping[0] = between(0, 0.3);
+      joint->stiffness[0] = between(0, 3);
+      joint->armature = between(0.005, 0.02);
+      if (chance(0.3)) joint->frictionloss = 0.05;
+      if (joint->type != mjJNT_BALL && chance(0.4)) {
+        joint->limited = mjLIMITED_TRUE;
+        joint->range[0] = 0.1, joint->range[1] = 1;
+        joint->solref_limit[0] = 0.05;
+        joint->solimp_limit[2] = 0.1;
+      }
+      if (chance(0.6)) {
+        mjsActuator* actuator = mjs_addActuator(s, nullptr);
+        actuator->trntype = mjTRN_JOINT;
+        mjs_setString(actuator->target, ("j" + std::to_string(njoint - 1)).c_str());
+        set3(actuator->gear, 0.2, 1);
+        actuator->gainprm[0] = between(0.5, 2);
+        if (chance(0.5)) {
+          actuator->biastype = mjBIAS_AFFINE;
+          actuator->biasprm[1] = -actuator->gainprm[0];
+          actuator->biasprm[2] = -0.1;
+        }
+        if (chance(0.5)) {
+          actuator->dyntype = chance(0.5) ? mjDYN_FILTEREXACT : mjDYN_INTEGRATOR;
+          actuator->dynprm[0] = 0.05;
+        }
+      }
+    }
+    bodies.push_back(body);
+  }
+  mjModel* compiled = mj_compile(s, nullptr);
+  if (!compiled) throw Error("random model " + std::to_string(seed) + ": " + mjs_getError(s));
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(compiled, mj_deleteModel);
+
+  Scene scene{.name = "random " + std::to_string(seed), .model = Model::from_mjmodel(compiled)};
+  scene.x = default_state(scene.model);
+  for (double& v : scene.x.qvel) v = between(-0.4, 0.4);
+  for (double& w : scene.x.act) w = between(-0.3, 0.3);
+  for (int i = 0; i < scene.model.nu(); i++) scene.ctrl.push_back(between(0.4, 0.9));
+  return scene;
+}
+
+Scene muscle_hand() {
+  const Path root = DIFFMJ_MYOSUITE_DIR;
+  Model model = Model::from_file((root / "envs/myo/assets/hand/myohand_baoding.xml").string());
+  Scene scene{.name = "muscle hand", .model = model, .x = default_state(model)};
+  const auto nu = static_cast<size_t>(model.nu());
+  scene.ctrl.assign(nu, 0.1);
+  scene.x = after(scene, 600);
+  // away from ctrl = act, where the time constant of muscles changes
+  for (size_t i = 0; i < nu; i++)
+    scene.ctrl[i] = 0.2 + 0.6 * static_cast<double>(i * 7919 % 97) / 97;
+  return scene;
+}
+
+size_t rollout_ntangent(const Scene& scene, int nstep) {
+  const Model& model = scene.model;
+  return static_cast<size_t>(model.ntangent() + nstep * (model.nu() + model.nv()));
+}
+
+Operation rollout_operation(const Scene& scene, int nstep) {
+  const Model model = scene.model.tightened();
+  const auto nv = static_cast<size_t>(model.nv()), na = static_cast<size_t>(model.na()),
+             nq = static_cast<size_t>(model.nq()), n = static_cast<size_t>(model.ntangent());
+  const auto rows = static_cast<size_t>(nstep) + 1;
+  // x of the harness is z itself; the perturbation of a rotation is applied once, from scene.x
+  const auto run = [=](const Vector& z) {
+    const State x = plus(model, scene.x, std::span(z).first(n));
+    const size_t nctrl = scene.ctrl.size() * (rows - 1);
+    Vector ctrl(z.begin() + static_cast<ptrdiff_t>(n),
+                z.begin() + static_cast<ptrdiff_t>(n + nctrl));
+    for (size_t i = 0; i < nctrl; i++) ctrl[i] += scene.ctrl[i % scene.ctrl.size()];
+    const Vector force(z.begin() + static_cast<ptrdiff_t>(n + nctrl), z.end());
+    RolloutInput input = scene.input();
+    input.qpos = x.qpos;
+    input.qvel = x.qvel;
+    input.act = x.act;
+    input.ctrl = ctrl;
+    input.qfrc_applied = force;
+    Trajectory t = rollout(model, input, nstep);
+    if (!t.ok()) throw Error(scene.name + ": " + t.message);
+    return t;
+  };
+  const auto state = [=](const Vector& y, size_t i) {
+    const auto at = y.begin() + static_cast<ptrdiff_t>(i * (nq + nv + na));
+    const auto part = [&](size_t from, size_t size) {
+      return Vector(at + static_cast<ptrdiff_t>(from), at + static_cast<ptrdiff_t>(from + size));
+    };
+    return State{.time = 0, .qpos = part(0, nq), .qvel = part(nq, nv), .act = part(nq + nv, na)};
+  };
+  return {
+      .forward =
+          [=](const Vector& z) {
+            const Trajectory t = run(z);
+            Vector y;
+            for (size_t i = 0; i < rows; i++) {
+              const auto add = [&](const Vector& from, size_t width) {
+                const auto begin = from.begin() + static_cast<ptrdiff_t>(i * width);
+                y.insert(y.end(), begin, begin + static_cast<ptrdiff_t>(width));
+              };
+              add(t.qpos, nq);
+              add(t.qvel, nv);
+              add(t.act, na);
+            }
+            return y;
+          },
+      .pullback =
+          [=](const Vector& z, const Vector& y_bar, Vector& z_bar) {
+            Vector qpos, qvel, act;
+            for (size_t i = 0; i < rows; i++) {
+              const auto at = y_bar.begin() + static_cast<ptrdiff_t>(i * n);
+              const auto add = [&](Vector& to, size_t from, size_t width) {
+                to.insert(to.end(), at + static_cast<ptrdiff_t>(from),
+                          at + static_cast<ptrdiff_t>(from + width));
+              };
+              add(qpos, 0, nv);
+              add(qvel, nv, nv);
+              add(act, 2 * nv, na);
+            }
+            const Gradient g =
+                rollout_pullback(model, run(z), {.qpos_tangent = qpos, .qvel = qvel, .act = act});
+            size_t i = 0;
+            for (const Vector* part :
+                 {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl, &g.qfrc_applied}) {
+              for (double value : *part) z_bar[i++] += value;
+            }
+          },
+      .plus = {},
+      .minus =
+          [=](const Vector& y, const Vector& y0) {
+            Vector d(rows * n);
+            for (size_t i = 0; i < rows; i++) {
+              minus(model, state(y, i), state(y0, i), std::span(d).subspan(i * n, n));
+            }
+            return d;
+          },
+  };
+}
+
+}  // namespace diffmj

@@ -1,0 +1,43 @@
+// Models to test on: the zoo of tests/testdata/zoo, seeded random models, MyoSuite's hand.
+#ifndef DIFFMJ_TESTS_HARNESS_MODELS_H_
+#define DIFFMJ_TESTS_HARNESS_MODELS_H_
+
+#include <string>
+#include <vector>
+
+#include "diffmj/diffmj.h"
+#include "harness/check_pullback.h"
+
+namespace diffmj {
+
+// A model with a state away from kinks and the controls that go with it.
+struct Scene {
+  std::string name;
+  Model model;
+  State x = {};
+  Vector ctrl = {};                        // nu
+  Vector mocap_pos = {}, mocap_quat = {};  // empty: the model's
+
+  RolloutInput input() const;
+};
+
+// Every model of the zoo at its keyframe "test", except those that are refused.
+std::vector<std::string> zoo_names();
+Scene zoo(const std::string& name, const ModelOptions& options = {});
+std::string testdata(const std::string& name);
+
+// A tree of bodies with random joints, limits, springs, contacts, tendons and actuators, made
+// through mjSpec. The state is one its contacts and limits are active at.
+Scene random_scene(unsigned seed);
+
+// MyoSuite's hand with two balls in it, after they have come to lie in the palm.
+Scene muscle_hand();
+
+// One evaluation or rollout as an Operation on z = (tangent of x, rows of ctrl, rows of
+// qfrc_applied); y are all states of the rollout, as tangents from the unperturbed one.
+Operation rollout_operation(const Scene& scene, int nstep);
+size_t rollout_ntangent(const Scene& scene, int nstep);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_TESTS_HARNESS_MODELS_H_

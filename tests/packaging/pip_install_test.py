@@ -1,0 +1,101 @@
+"""`pip install .` gives a package that imports, knows its version and runs its program.
+
+It is installed into a virtual environment of its own, which sees the packages of this one through
+links: nothing is downloaded, and the layout (site-packages/diffmj beside site-packages/mujoco) is
+that of a real installation.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+CHECK = """
+import importlib.metadata
+import pathlib
+
+import diffmj
+import diffmj._diffmj
+
+print(importlib.metadata.version("diffmj"))
+print(getattr(diffmj, "__version__", ""))
+print(pathlib.Path(diffmj._diffmj.__file__))
+"""
+
+
+def run(*command, **kwargs):
+    print("+", *command, flush=True)
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, **kwargs)
+    print(done.stdout, flush=True)
+    if done.returncode != 0:
+        sys.exit(f"failed with exit code {done.returncode}")
+    return done.stdout
+
+
+def make_environment(directory: Path) -> Path:
+    """A virtual environment with links to the packages of the running one; returns its python."""
+    shutil.rmtree(directory, ignore_errors=True)
+    venv.create(directory, symlinks=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": directory, "platbase": directory}))
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        if not package.name.startswith(("diffmj", "__pycache__")):
+            (site / package.name).symlink_to(package)
+    return directory / "bin" / "python"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--build-type", required=True)
+    args = parser.parse_args()
+
+    # the build directory stays: the second run compiles what has changed
+    wheels = args.scratch / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    if shutil.which("ccache"):
+        # same flags as the build under test, and beside it: nothing is compiled twice
+        settings = [f"cmake.build-type={args.build_type}", "cmake.define.DIFFMJ_WERROR=ON"]
+    else:
+        # the package is tested here, not its speed
+        settings = ["cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"]
+    pip = ("-m", "pip", "--disable-pip-version-check")
+    offline = ("--no-deps", "--no-index")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    run(
+        *(sys.executable, *pip, "wheel", "--no-build-isolation", *offline, "-w", wheels),
+        *(f"-Cbuild-dir={args.scratch}", *(f"-C{s}" for s in settings), args.source),
+        env=environment,
+    )
+    python = make_environment(args.scratch / "venv")
+    run(python, *pip, "install", *offline, *wheels.glob("*.whl"), env=environment)
+
+    header = (args.source / "include/diffmj/version.h").read_text()
+    expected = re.search(r'DIFFMJ_VERSION "(.+)"', header)[1]
+    installed, attribute, extension = run(
+        python, "-c", CHECK, cwd=args.scratch, env=environment
+    ).split("\n")[:3]
+    assert installed == expected, f"metadata says {installed}, the header {expected}"
+    assert attribute in ("", expected), f"__version__ is {attribute}, the header says {expected}"
+    assert extension.startswith(str(args.scratch)), f"imported {extension}"
+    assert (Path(extension).parent / "py.typed").exists(), "py.typed is missing"
+    assert (Path(extension).parent / "_diffmj.pyi").exists(), "_diffmj.pyi is missing"
+
+    program = args.scratch / "venv/bin/diffmj"
+    assert expected in run(program, "--version", cwd=args.scratch, env=environment)
+
+    # a wheel carries no path of the machine it was made on
+    if shutil.which("readelf"):
+        for binary in (Path(extension), Path(extension).parent / "bin/diffmj"):
+            dynamic = run("readelf", "-d", binary)
+            paths = re.search(r"R(?:UN)?PATH.*\[(.*)\]", dynamic)[1].split(":")
+            assert all(p.startswith("$ORIGIN/") for p in paths), f"{binary}: run path {paths}"
+
+
+if __name__ == "__main__":
+    main()

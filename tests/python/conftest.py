@@ -1,0 +1,170 @@
+"""What the Python tests share: models, a plain loop of mj_step, and the one place that takes
+differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import diffmj
+import mujoco
+import numpy as np
+import pytest
+
+ZOO = Path(__file__).parent.parent / "testdata" / "zoo"
+
+PENDULUM = """
+<mujoco>
+  <option timestep="0.01"/>
+  <worldbody>
+    <body>
+      <joint name="hinge" type="hinge" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.02"/>
+    </body>
+  </worldbody>
+  <actuator><motor name="motor" joint="hinge"/></actuator>
+  <keyframe><key name="tilted" time="0.5" qpos="0.3" qvel="-0.2" ctrl="0.1"/></keyframe>
+</mujoco>
+"""
+
+CUBE = """
+<mujoco>
+  <option timestep="0.002"/>
+  <default><geom solref="0.02 1" solimp="0 0.95 0.01 0.5 2"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="2 2 0.1"/>
+    <body pos="0 0 0.2" quat="0.9 0.3 -0.2 0.2"><freejoint name="free"/>
+      <geom name="cube" type="box" size="0.05 0.05 0.05" density="100"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def supported_zoo() -> list[str]:
+    """Names of the zoo's models that this MuJoCo loads and diffmj takes."""
+    names = []
+    for path in sorted(ZOO.glob("*.xml")):
+        newer = path.stem.startswith("v4_") and int(mujoco.__version__.split(".")[0]) < 4
+        if not newer and "springyield" not in path.stem:
+            names.append(path.stem)
+    return names
+
+
+def load(name: str, tight: bool = False) -> mujoco.MjModel:
+    """A model of the zoo; tight: solver at machine precision, as differences need."""
+    model = mujoco.MjModel.from_xml_path(str(ZOO / f"{name}.xml"))
+    return tighten(model) if tight else model
+
+
+def tighten(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Runs the solver to convergence and without warm start, or differences measure its noise."""
+    model.opt.tolerance = 0
+    model.opt.iterations = 500
+    model.opt.ls_tolerance = 1e-10
+    model.opt.ls_iterations = 200
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_WARMSTART
+    return model
+
+
+def key_data(model: mujoco.MjModel, key: str = "test") -> mujoco.MjData:
+    """MjData at a keyframe."""
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key(key).id)
+    return data
+
+
+def mj_rollout(
+    model: mujoco.MjModel, data: mujoco.MjData, nstep: int, ctrl: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """The loop that a user would write; ctrl is (nstep, nu), or None to keep what data has."""
+    rows: dict[str, list] = {"time": [], "qpos": [], "qvel": [], "act": [], "qacc": []}
+
+    def record() -> None:
+        rows["time"].append(data.time)
+        for name in ("qpos", "qvel", "act"):
+            rows[name].append(getattr(data, name).copy())
+
+    record()
+    for i in range(nstep):
+        if ctrl is not None:
+            data.ctrl[:] = ctrl[i]
+        mujoco.mj_step(model, data)
+        rows["qacc"].append(data.qacc.copy())
+        record()
+    return {name: np.array(values) for name, values in rows.items()}
+
+
+def ridders(f: Callable[[float], float], step: float = 1e-5) -> tuple[float, float]:
+    """df/dh at 0 by extrapolated central differences, and their own estimate of the error."""
+    table = [[]]
+    best, error = np.nan, np.inf
+    for i in range(6):
+        h = step / 2**i
+        row = [(f(h) - f(-h)) / (2 * h)]
+        for j, previous in enumerate(table[-1] if i else []):
+            row.append(row[j] + (row[j] - previous) / (4 ** (j + 1) - 1))
+            estimate = max(abs(row[j + 1] - row[j]), abs(row[j + 1] - previous))
+            if estimate < error:
+                best, error = row[j + 1], estimate
+        table.append(row)
+    return best, error
+
+
+class Problem:
+    """A random linear loss of all states of a rollout of mj_step, and its derivative along a
+    random direction in (qpos, qvel, act, every ctrl)."""
+
+    def __init__(self, model: mujoco.MjModel, nstep: int, key: str = "test", seed: int = 0):
+        self.model, self.nstep, self.key = model, nstep, key
+        self.rng = np.random.default_rng(seed)
+        data = key_data(model, key)
+        self.ctrl = np.tile(data.ctrl, (nstep, 1))
+        self.ctrl += 0.01 * self.rng.standard_normal(self.ctrl.shape)
+        self.weights = {
+            name: self.rng.standard_normal((nstep + 1, getattr(model, size)))
+            for name, size in (("qpos", "nq"), ("qvel", "nv"), ("act", "na"))
+        }
+
+    def start(self) -> dict[str, np.ndarray]:
+        data = key_data(self.model, self.key)
+        return {"qpos": data.qpos, "qvel": data.qvel, "act": data.act, "ctrl": self.ctrl} | (
+            {"mocap_pos": data.mocap_pos, "mocap_quat": data.mocap_quat}
+            if self.model.nmocap
+            else {}
+        )
+
+    def direction(self) -> dict[str, np.ndarray]:
+        m = self.model
+        shapes = {"qpos": m.nv, "qvel": m.nv, "act": m.na, "ctrl": self.ctrl.shape}
+        return {name: self.rng.standard_normal(shape) for name, shape in shapes.items()}
+
+    def loss(self, direction: dict[str, np.ndarray], h: float) -> float:
+        data = key_data(self.model, self.key)
+        mujoco.mj_integratePos(self.model, data.qpos, direction["qpos"], h)
+        data.qvel += h * direction["qvel"]
+        data.act += h * direction["act"]
+        rows = mj_rollout(self.model, data, self.nstep, self.ctrl + h * direction["ctrl"])
+        return sum(float(np.sum(w * rows[name])) for name, w in self.weights.items())
+
+    def difference(self, direction: dict[str, np.ndarray]) -> tuple[float, float]:
+        return ridders(lambda h: self.loss(direction, h))
+
+
+def along(gradient: diffmj.Gradient, direction: dict[str, np.ndarray]) -> float:
+    """The gradient times a direction."""
+    return float(
+        gradient.qpos_tangent @ direction["qpos"]
+        + gradient.qvel @ direction["qvel"]
+        + gradient.act @ direction["act"]
+        + np.sum(gradient.ctrl * direction["ctrl"])
+    )
+
+
+@pytest.fixture
+def pendulum() -> diffmj.Simulator:
+    return diffmj.Simulator(PENDULUM)
+
+
+@pytest.fixture
+def cube() -> diffmj.Simulator:
+    return diffmj.Simulator(CUBE)

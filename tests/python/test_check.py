@@ -1,0 +1,85 @@
+"""Simulator.check: the certificate."""
+
+import diffmj
+import numpy as np
+import pytest
+from conftest import CUBE, ZOO
+
+
+@pytest.mark.smoke
+def test_passes_on_a_smooth_model(pendulum):
+    report = pendulum.check(qpos=[0.4], ctrl=[0.3])
+    assert report.passed is True
+    assert report.verdict == "passed"
+    assert len(report.directions) == 8
+    for d in report.directions:
+        assert d.verdict == "agrees"
+        assert d.error < 1e-5
+        assert d.adjoint == pytest.approx(d.differences, rel=1e-4)
+    assert report.solver_residual < 1e-10
+    assert report.adjoint_residual < 1e-8
+    assert report.path == "implicit"
+    assert report.nearest_kink.step == -1
+    assert report.nstep == 10
+    text = str(report)
+    for word in ("PASSED", "8 of 8", "agrees", "residual", "nearest kink", "implicit", "features"):
+        assert word in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_passes_in_contact():
+    sim = diffmj.Simulator(ZOO / "act_servo.xml")
+    report = sim.check(**vars(sim.keyframe_state("test")), nstep=5, directions=3)
+    assert report.passed, report
+
+
+def test_does_not_pass_at_a_kink(cube):
+    # the lowest corner just touches the floor: contact or not is undecided within any difference
+    qpos = cube.default_state().qpos
+    corners = 0.05 * (np.indices((2, 2, 2)).reshape(3, 8).T * 2 - 1)
+    w, x, y, z = qpos[3:] / np.linalg.norm(qpos[3:])
+    third_row = [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]
+    qpos[2] = -min(corners @ third_row) - 1e-9
+    hard = diffmj.Simulator(CUBE.replace("0 0.95", "0.9 0.95"))
+    report = hard.check(qpos=qpos, qvel=[0.3, 0, 0, 1, 2, 3], nstep=1)
+    assert not report.passed
+    assert report.verdict in ("failed", "inconclusive")
+    assert any(d.verdict == "inconclusive" for d in report.directions)
+    assert report.nearest_kink.step == 0
+    assert abs(report.nearest_kink.distance) < 1e-6
+    assert "floor" in report.nearest_kink.what
+    assert "inconclusive" in str(report)
+
+
+def test_arguments(pendulum):
+    few = pendulum.check(nstep=3, directions=2, seed=5, tolerance=1e-4)
+    assert len(few.directions) == 2
+    assert few.tolerance == 1e-4
+    again = pendulum.check(nstep=3, directions=2, seed=5)
+    other = pendulum.check(nstep=3, directions=2, seed=6)
+    assert [d.adjoint for d in few.directions] == [d.adjoint for d in again.directions]
+    assert [d.adjoint for d in few.directions] != [d.adjoint for d in other.directions]
+    for bad in ({"directions": 0}, {"seed": -1}, {"nstep": -2}, {"qpos": np.zeros((2, 1))}):
+        with pytest.raises(diffmj.InputError, match="check"):
+            pendulum.check(**bad)
+    with pytest.raises(diffmj.InputError):
+        pendulum.check(ctrl=np.zeros((4, 1)), nstep=10)
+
+
+def test_progress(pendulum):
+    shares = []
+    pendulum.check(directions=3, progress=shares.append)
+    assert shares
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+    def stop(share):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        pendulum.check(progress=stop)
+
+
+def test_rollout_that_fails(cube):
+    with pytest.raises(diffmj.InputError, match="diverged"):
+        cube.check(qfrc_applied=np.full(6, 1e10), nstep=50)
