@@ -1,8 +1,7 @@
 """A first gradient: how does the place where a tossed box ends depend on how it is thrown?"""
 
-import numpy as np
-
 import diffmj
+import numpy as np
 
 MJCF = """
 <mujoco>

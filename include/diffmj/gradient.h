@@ -32,13 +32,14 @@ struct Gradient {
 
 // The exact derivative of the discrete steps that were taken (discrete adjoint, all states kept),
 // with the constraint solver differentiated implicitly. Throws InputError if the trajectory failed,
-// belongs to another model, or a cotangent has the wrong size or is not finite.
+// belongs to another model, or a cotangent has the wrong size or is not finite; RolloutError if the
+// gradient itself is not finite.
 [[nodiscard]] Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
                                         const Cotangents& cotangents,
                                         const RolloutOptions& options = {});
 
-// One pullback per trajectory, on a pool of threads. Of a trajectory that failed every entry of the
-// gradient is NaN.
+// One pullback per trajectory, on a pool of threads. Every entry of a gradient is NaN if its
+// trajectory failed or the gradient is not finite.
 [[nodiscard]] std::vector<Gradient> rollout_pullback_batch(const Model& model,
                                                            std::span<const Trajectory> trajectories,
                                                            std::span<const Cotangents> cotangents,

@@ -35,6 +35,10 @@ class RolloutError(Error, RuntimeError):
         super().__init__(message)
         self.trajectory = trajectory
 
+    def __reduce__(self) -> tuple[type[RolloutError], tuple[str]]:
+        # a worker process can hand on the message; the record stays where it was made
+        return type(self), (str(self),)
+
 
 class OutOfMemoryError(Error, MemoryError):
     """Memory for the result cannot be had; the message says how much was asked for."""

@@ -77,12 +77,9 @@ inline constexpr auto kOwner = nb::rv_policy::automatic;
 // A new array that owns its numbers.
 template <class T>
 nb::ndarray<nb::numpy, T> new_array(std::vector<T> values, std::initializer_list<size_t> shape) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  const nb::capsule owner(owned.get(),
-                          [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  owned.release();
-  return nb::ndarray<nb::numpy, T>(data, shape, owner);
+  auto* owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(owned->data(), shape, owner);
 }
 
 // Polls Python's signals while C++ runs without the lock, and keeps what a handler raised.

@@ -80,8 +80,9 @@ void copy_row(const Matrix& from, int i, std::vector<double>& to) {
 
 }  // namespace
 
-bool discrete_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
-                      Gradient& gradient, Workspace& workspace, StopSignal& stop) {
+SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
+                              Gradient& gradient, Workspace& workspace, StopSignal& stop,
+                              int& failed_step) {
   const ModelImpl& impl = model.impl();
   const auto nv = static_cast<size_t>(t.nv);
   allocate(t, 0, gradient);
@@ -92,20 +93,24 @@ bool discrete_adjoint(const Model& model, const Trajectory& t, const Cotangents&
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
   add_cotangent(model, t, cotangents, t.nstep, x_bar);
   for (int i = t.nstep - 1; i >= 0; i--) {
-    if (stop.poll()) return false;
+    if (stop.poll()) return SweepOutcome::kStopped;
     bar.next = bar.x;
     for (Matrix* x : {&bar.x, &bar.ctrl, &bar.qfrc_applied, &bar.xfrc_applied}) x->setZero();
     step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     copy_row(bar.ctrl, i, gradient.ctrl);
     copy_row(bar.qfrc_applied, i, gradient.qfrc_applied);
     copy_row(bar.xfrc_applied, i, gradient.xfrc_applied);
+    if (!bar.x.allFinite() || !bar.ctrl.allFinite()) {
+      failed_step = i;
+      return SweepOutcome::kNotFinite;
+    }
     add_cotangent(model, t, cotangents, i, x_bar);
   }
   std::copy_n(x_bar.begin(), nv, gradient.qpos_tangent.begin());
   std::copy_n(x_bar.begin() + t.nv, nv, gradient.qvel.begin());
   std::copy_n(x_bar.begin() + 2 * t.nv, gradient.act.size(), gradient.act.begin());
   qpos_cotangent_to_ambient(model, row(t.qpos, 0, t.nq), gradient.qpos_tangent, gradient.qpos);
-  return true;
+  return SweepOutcome::kSuccess;
 }
 
 Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
@@ -119,8 +124,18 @@ Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
   StopSignal stop(options.interrupted);
   WorkspaceLease workspace(model.impl());
   Gradient gradient;
-  if (!discrete_adjoint(model, trajectory, cotangents, gradient, *workspace, stop)) {
-    throw Interrupted("rollout_pullback: interrupted");
+  int failed_step = 0;
+  switch (
+      discrete_adjoint(model, trajectory, cotangents, gradient, *workspace, stop, failed_step)) {
+    case SweepOutcome::kSuccess:
+      break;
+    case SweepOutcome::kStopped:
+      throw Interrupted("rollout_pullback: interrupted");
+    case SweepOutcome::kNotFinite:
+      throw RolloutError("rollout_pullback: the gradient is not finite from step " +
+                         std::to_string(failed_step) + " of " + std::to_string(trajectory.nstep) +
+                         " backwards: the motion amplifies small changes beyond what numbers hold; "
+                         "use a shorter horizon, or a smaller timestep if the motion is unstable");
   }
   return gradient;
 }
@@ -143,12 +158,16 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
   StopSignal stop(options.interrupted);
   parallel_for(static_cast<int>(out.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    if (!trajectories[k].ok()) {
-      allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
-      return;
+    SweepOutcome outcome = SweepOutcome::kNotFinite;
+    if (trajectories[k].ok()) {
+      WorkspaceLease workspace(model.impl());
+      int failed_step = 0;
+      outcome = discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
+                                 failed_step);
     }
-    WorkspaceLease workspace(model.impl());
-    discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s);
+    if (outcome == SweepOutcome::kNotFinite) {
+      allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
+    }
   });
   if (stop.stopped()) throw Interrupted("rollout_pullback: interrupted");
   return out;

@@ -11,10 +11,12 @@
 
 namespace diffmj {
 
-// Every state of the trajectory is kept. Returns false if it was stopped.
-bool discrete_adjoint(const Model& model, const Trajectory& trajectory,
-                      const Cotangents& cotangents, Gradient& gradient, Workspace& workspace,
-                      StopSignal& stop);
+enum class SweepOutcome { kSuccess, kStopped, kNotFinite };
+
+// Every state of the trajectory is kept. failed_step is the step whose pullback is not finite.
+SweepOutcome discrete_adjoint(const Model& model, const Trajectory& trajectory,
+                              const Cotangents& cotangents, Gradient& gradient,
+                              Workspace& workspace, StopSignal& stop, int& failed_step);
 
 }  // namespace diffmj
 

@@ -16,12 +16,15 @@ RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptio
     const double plus = f(h), minus = f(-h);
     gaps.push_back(std::abs(plus - 2 * f0 + minus) / (2 * h));
     row.assign(1, (plus - minus) / (2 * h));
+    // differences of numbers of this size cannot be better
+    const double rounding = std::numeric_limits<double>::epsilon() *
+                            (std::abs(f0) + std::abs(plus) + std::abs(minus)) / (2 * h);
     // even powers of h only: column k removes h^(2k)
     double factor = 4;
     for (size_t k = 0; k < previous.size(); k++, factor *= 4) {
       row.push_back((factor * row[k] - previous[k]) / (factor - 1));
       const double error =
-          std::max(std::abs(row[k + 1] - row[k]), std::abs(row[k + 1] - previous[k]));
+          std::max(std::abs(row[k + 1] - row[k]), std::abs(row[k + 1] - previous[k])) + rounding;
       if (error < best.error_bar) best = {.derivative = row[k + 1], .error_bar = error};
     }
     previous = row;

@@ -17,23 +17,25 @@ volatile std::sig_atomic_t interrupt_flag = 0;
 
 void set_interrupt_flag(int /*signal*/) { interrupt_flag = 1; }
 
-// Numbers separated by blanks or commas; where names the text in messages.
+// where names the text in messages
+double parse_number(const std::string& word, const std::string& where) {
+  // from_chars ignores the locale, but knows no plus sign
+  const char* first = word.c_str() + (word.size() > 1 && word[0] == '+' ? 1 : 0);
+  const char* last = word.c_str() + word.size();
+  double value = 0;
+  const auto [stop, status] = std::from_chars(first, last, value);
+  if (status == std::errc() && stop == last) return value;
+  throw InputError(where + ": '" + word + "' is not a number");
+}
+
+// numbers separated by blanks or commas
 std::vector<double> parse_numbers(const std::string& text, const std::string& where) {
   constexpr const char* kSeparators = " \t\r,";
   std::vector<double> numbers;
   size_t begin = text.find_first_not_of(kSeparators);
   while (begin != std::string::npos) {
     const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    // from_chars ignores the locale, but knows no plus sign
-    const char* first = word.c_str() + (word.size() > 1 && word[0] == '+' ? 1 : 0);
-    const char* last = word.c_str() + word.size();
-    double value = 0;
-    const auto [stop, status] = std::from_chars(first, last, value);
-    if (status != std::errc() || stop != last) {
-      throw InputError(where + ": '" + word + "' is not a number");
-    }
-    numbers.push_back(value);
+    numbers.push_back(parse_number(text.substr(begin, end - begin), where));
     begin = text.find_first_not_of(kSeparators, end);
   }
   return numbers;

@@ -134,7 +134,8 @@ class LossParser {
       }
       number = comma == std::string::npos ? "0" : index.substr(comma + 1);
     }
-    weights[static_cast<size_t>(begin + parse_index(number, what, count))] += weight;
+    const int entry = begin + parse_index(number, what, count);
+    weights[static_cast<size_t>(entry)] += weight;
   }
 
   static bool is_number(const std::string& text) {

@@ -13,7 +13,7 @@ namespace {
 // Central differences: error h² f/6w² against 1e-16 |f|/h. Contact forces bend on the scale w of
 // solimp's width, a millimetre, so positions take two steps and extrapolate; velocities,
 // activations and controls enter almost linearly.
-constexpr double kPositionStep = 3e-7;
+constexpr double kPositionStep = 1e-7;
 constexpr double kVelocityStep = 1e-5;
 constexpr double kStep = 1e-6;
 

@@ -53,6 +53,7 @@ def main():
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--build-type", required=True)
+    parser.add_argument("--compiler", required=True)
     args = parser.parse_args()
 
     # the build directory stays: the second run compiles what has changed
@@ -64,6 +65,7 @@ def main():
     else:
         # the package is tested here, not its speed
         settings = ["cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"]
+    settings.append(f"cmake.define.CMAKE_CXX_COMPILER={args.compiler}")
     pip = ("-m", "pip", "--disable-pip-version-check")
     offline = ("--no-deps", "--no-index")
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

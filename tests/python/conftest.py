@@ -150,6 +150,29 @@ class Problem:
         return ridders(lambda h: self.loss(direction, h))
 
 
+def step_differences(model: mujoco.MjModel, h: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of one mj_step at the keyframe "test", by central differences."""
+    nv, n = model.nv, 2 * model.nv + model.na
+
+    def step(dx: np.ndarray, du: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        data = key_data(model)
+        mujoco.mj_integratePos(model, data.qpos, dx[:nv], 1)
+        data.qvel += dx[nv : 2 * nv]
+        data.act += dx[2 * nv :]
+        data.ctrl += du
+        mujoco.mj_step(model, data)
+        return data.qpos, np.concatenate((data.qvel, data.act))
+
+    def column(dx: np.ndarray, du: np.ndarray) -> np.ndarray:
+        plus, minus, position = step(h * dx, h * du), step(-h * dx, -h * du), np.zeros(nv)
+        mujoco.mj_differentiatePos(model, position, 2 * h, minus[0], plus[0])
+        return np.concatenate((position, (plus[1] - minus[1]) / (2 * h)))
+
+    a = [column(x, np.zeros(model.nu)) for x in np.eye(n)]
+    b = [column(np.zeros(n), u) for u in np.eye(model.nu)]
+    return np.stack(a, axis=1), np.stack(b, axis=1)
+
+
 def along(gradient: diffmj.Gradient, direction: dict[str, np.ndarray]) -> float:
     """The gradient times a direction."""
     return float(

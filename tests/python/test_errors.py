@@ -1,5 +1,6 @@
 """Every wrong input raises the right class, and the message names the thing."""
 
+import pickle
 import subprocess
 import sys
 
@@ -263,6 +264,7 @@ def test_divergence(cube):
     np.testing.assert_array_equal(traj.qpos[:20], cube.rollout(nstep=19).qpos)
     with pytest.raises(diffmj.InputError, match="did not reach its last step"):
         traj.backward(qpos=np.zeros_like(traj.qpos))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == text  # worker processes need it
 
 
 def test_divergence_by_timestep():

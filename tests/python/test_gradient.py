@@ -4,7 +4,7 @@ import diffmj
 import mujoco
 import numpy as np
 import pytest
-from conftest import CUBE, PENDULUM, Problem, along, key_data, load, tighten
+from conftest import CUBE, PENDULUM, Problem, along, key_data, load, step_differences, tighten
 
 
 @pytest.mark.smoke
@@ -24,7 +24,7 @@ def test_matches_differences_of_mj_step(name, nstep):
         scale = max(abs(adjoint), abs(numeric), 1)
         if error_bar < 1e-6 * scale:
             conclusive += 1
-            assert abs(adjoint - numeric) < 1e-5 * scale + error_bar
+            assert abs(adjoint - numeric) < 1e-6 * scale + error_bar
     assert conclusive >= 2
 
 
@@ -142,20 +142,37 @@ def test_trajectory_keeps_what_it_needs(pendulum):
     np.testing.assert_array_equal(traj.backward(qpos=np.ones((6, 1))).qpos, expected.qpos)
 
 
+LINEARIZED = ["act_basic", "joints_ball", "humanoid", "hand"]
+
+
+def assert_linearization(model, expected_a, expected_b):
+    sim = diffmj.Simulator(model)
+    a, b = sim.linearize(**vars(sim.keyframe_state("test")))
+    assert a.shape == expected_a.shape
+    assert b.shape == expected_b.shape
+    np.testing.assert_allclose(a, expected_a, atol=1e-6 * np.abs(expected_a).max())
+    np.testing.assert_allclose(b, expected_b, atol=1e-6 * np.abs(expected_b).max())
+
+
 @pytest.mark.smoke
-@pytest.mark.parametrize("name", ["act_basic", "joints_ball", "humanoid", "hand"])
+@pytest.mark.parametrize("name", LINEARIZED)
+def test_linearize_matches_differences_of_mj_step(name):
+    model = load(name, tight=True)
+    assert_linearization(model, *step_differences(model))
+
+
+@pytest.mark.skipif(
+    int(mujoco.__version__.split(".")[0]) < 4,
+    reason="mjd_transitionFD of 3.17 disagrees with differences of mj_step on act_basic (ctrl 9) "
+    "and hand (act)",
+)
+@pytest.mark.parametrize("name", LINEARIZED)
 def test_linearize_matches_mjd_transition_fd(name):
     model = load(name, tight=True)
-    sim, data = diffmj.Simulator(model), key_data(model)
-    state = sim.keyframe_state("test")
     n = 2 * model.nv + model.na
-    expected_a, expected_b = np.zeros((n, n)), np.zeros((n, model.nu))
-    mujoco.mjd_transitionFD(model, data, 1e-6, True, expected_a, expected_b, None, None)
-    a, b = sim.linearize(**vars(state))
-    assert a.shape == (n, n)
-    assert b.shape == (n, model.nu)
-    np.testing.assert_allclose(a, expected_a, atol=1e-5 * np.abs(expected_a).max())
-    np.testing.assert_allclose(b, expected_b, atol=1e-5 * np.abs(expected_b).max())
+    a, b = np.zeros((n, n)), np.zeros((n, model.nu))
+    mujoco.mjd_transitionFD(model, key_data(model), 1e-6, True, a, b, None, None)
+    assert_linearization(model, a, b)
 
 
 def test_linearize_is_the_gradient_of_one_step():
@@ -173,3 +190,20 @@ def test_linearize_is_the_gradient_of_one_step():
         grad = traj.backward(qpos_tangent=unit)
         row = np.concatenate((grad.qpos_tangent, grad.qvel))
         np.testing.assert_allclose(a[i], row, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.xfail(
+    strict=False, reason="oracle.cc: positions step across a contact nearer than kPositionStep"
+)
+@pytest.mark.parametrize("height", [1e-6, 1e-7, 1e-8, -1e-8, -1e-7, -1e-6])
+def test_contact_about_to_open_or_close(height):
+    # nearer than any step of differences: the derivative is that of the side the state is on
+    ball = CUBE.replace('type="box" size="0.05 0.05 0.05"', 'type="sphere" size="0.05"')
+    model = tighten(mujoco.MjModel.from_xml_string(ball))
+    data = mujoco.MjData(model)
+    data.qpos[2] = 0.05 + height
+    data.qvel[:] = [0.3, 0, 0.1, 0, 2, 0]
+    a, _ = diffmj.Simulator(model).linearize(qpos=data.qpos, qvel=data.qvel)
+    expected = np.zeros((12, 12))
+    mujoco.mjd_transitionFD(model, data, 1e-9, True, expected, None, None, None)
+    np.testing.assert_allclose(a, expected, atol=1e-4 * np.abs(expected).max())

@@ -1,9 +1,10 @@
-"""Ctrl-C stops a long call."""
+"""Ctrl-C stops a long call, and other Python threads run meanwhile."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -83,3 +84,22 @@ except Alarm as error:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent
     )
     assert run.stdout == "Alarm ring\n", run.stderr
+
+
+def test_other_threads_run_meanwhile(pendulum):
+    done = threading.Event()
+    ticks = 0
+
+    def tick():
+        nonlocal ticks
+        while not done.wait(0.001):
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    pendulum.rollout(nstep=300_000)
+    seconds = time.perf_counter() - start
+    done.set()
+    thread.join()
+    assert ticks > 20 * seconds  # with the lock held it would be one or two

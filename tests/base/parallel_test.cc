@@ -1,0 +1,57 @@
+#include "base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace diffmj {
+namespace {
+
+TEST(ParallelFor, VisitsEveryIndexOnce) {
+  for (int nthread : {0, 1, 2, 8}) {
+    std::vector<std::atomic<int>> visits(100);
+    const std::function<bool()> never;
+    StopSignal stop(never);
+    parallel_for(100, nthread, stop, [&](int i, StopSignal&) { visits[static_cast<size_t>(i)]++; });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(ParallelFor, ThrowsAgainWhatFails) {
+  for (int nthread : {1, 3}) {
+    const std::function<bool()> never;
+    StopSignal stop(never);
+    EXPECT_THROW(parallel_for(20, nthread, stop,
+                              [](int i, StopSignal&) {
+                                if (i == 7) throw std::runtime_error("seven");
+                              }),
+                 std::runtime_error);
+  }
+}
+
+TEST(ParallelFor, StopsWhenInterrupted) {
+  for (int nthread : {1, 2}) {
+    const auto caller = std::this_thread::get_id();
+    std::atomic<int> polls_elsewhere{0}, begun{0};
+    const std::function<bool()> always = [&] {
+      if (std::this_thread::get_id() != caller) polls_elsewhere++;
+      return true;
+    };
+    StopSignal stop(always);
+    parallel_for(1000, nthread, stop, [&](int, StopSignal& s) {
+      begun++;
+      for (int k = 0; k < 200 && !s.poll(); k++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    EXPECT_TRUE(stop.stopped());
+    EXPECT_LT(begun, 1000);
+    EXPECT_EQ(polls_elsewhere, 0);  // Python's signals may be asked for on the calling thread only
+  }
+}
+
+}  // namespace
+}  // namespace diffmj
