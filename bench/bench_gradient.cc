@@ -1,0 +1,64 @@
+// Forward and backward of a rollout in units of mj_step: the ratio is measured in one run, pass by pass
+// in turn, so that a noisy machine disturbs both.
+#include <benchmark/benchmark.h>
+#include <mujoco/mujoco.h>
+
+#include <chrono>
+
+#include "harness/models.h"
+
+namespace diffmj {
+namespace {
+
+constexpr int kSteps = 20;
+
+double seconds(const std::chrono::steady_clock::time_point& since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+// counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step
+void bench_gradient(benchmark::State& state, const Scene& scene) {
+  const mjModel* m = scene.model.mj();
+  mjData* d = mj_makeData(m);
+  const Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
+  double loop = 0, forward = 0, backward = 0;
+  for (auto _ : state) {
+    auto start = std::chrono::steady_clock::now();
+    mj_resetData(m, d);
+    std::copy(scene.x.qpos.begin(), scene.x.qpos.end(), d->qpos);
+    std::copy(scene.x.qvel.begin(), scene.x.qvel.end(), d->qvel);
+    std::copy(scene.x.act.begin(), scene.x.act.end(), d->act);
+    std::copy(scene.ctrl.begin(), scene.ctrl.end(), d->ctrl);
+    for (int i = 0; i < kSteps; i++) mj_step(m, d);
+    loop += seconds(start);
+
+    start = std::chrono::steady_clock::now();
+    const Trajectory t = rollout(scene.model, scene.input(), kSteps);
+    forward += seconds(start);
+
+    start = std::chrono::steady_clock::now();
+    const Gradient g = rollout_pullback(scene.model, t, {.qpos_tangent = bar});
+    benchmark::DoNotOptimize(g.qvel.data());
+    backward += seconds(start);
+  }
+  mj_deleteData(d);
+  state.counters["nv"] = scene.model.nv();
+  state.counters["forward"] = forward / loop;
+  state.counters["backward"] = backward / loop;
+  state.counters["step_us"] = 1e6 * loop / kSteps / static_cast<double>(state.iterations());
+}
+
+const bool kRegistered = [] {
+  for (const char* name : {"spin_free", "contact_plane", "contact_plane_ell", "act_muscle",
+                           "tendon_wrap", "rk4_mixed", "hand", "humanoid"}) {
+    benchmark::RegisterBenchmark((std::string("gradient/") + name).c_str(),
+                                 [name](benchmark::State& state) { bench_gradient(state, zoo(name)); });
+  }
+  benchmark::RegisterBenchmark("gradient/muscle_hand", [](benchmark::State& state) {
+    bench_gradient(state, muscle_hand());
+  });
+  return true;
+}();
+
+}  // namespace
+}  // namespace diffmj
