@@ -43,7 +43,9 @@ struct Kink {
 struct CheckReport {
   bool passed = false;  // every direction agrees
   std::vector<CheckDirection> directions;
-  double solver_residual = 0;   // max over steps of |M a - τ - Jᵀf| / (1 + |M a|)
+  // Max over steps of |M a - τ - Jᵀf| / (1 + |M a|), the model's solver as it is: how far from its
+  // optimum, whose derivative is taken, it stopped.
+  double solver_residual = 0;
   double adjoint_residual = 0;  // max over steps of |H λ - a_bar| / |a_bar|
   Kink nearest_kink;
   GradientPath path = GradientPath::kImplicit;

@@ -170,10 +170,19 @@ std::string list(const char* title, const std::vector<std::string>& items) {
   return text;
 }
 
+std::string kink_text(const CheckReport& report) {
+  const Kink& kink = report.nearest_kink;
+  if (kink.step >= 0) {
+    return line("%.2g ", kink.distance) + kink.unit + " away at step " + std::to_string(kink.step) +
+           ": " + kink.what;
+  }
+  return report.path == GradientPath::kImplicit ? "none: the rollout meets no constraint"
+                                                : "not looked for on this gradient path";
+}
+
 std::string text_report(const Setup& setup, const CheckOptions& options,
                         const CheckReport& report) {
   const Summary s = summarize(report);
-  const Kink& kink = report.nearest_kink;
   const int n = static_cast<int>(report.directions.size());
   std::string text;
   text += entry("model", setup.model_file);
@@ -192,11 +201,10 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   text += "\n";
   text += entry("worst error", line("%.1e, tolerance %.1e", s.worst_error, options.tolerance));
   text += entry("solver residual", line("%.1e", report.solver_residual));
-  text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
-  text += entry("nearest kink", kink.step < 0
-                                    ? "none: the rollout meets no constraint"
-                                    : line("%.2g ", kink.distance) + kink.unit + " away at step " +
-                                          std::to_string(kink.step) + ": " + kink.what);
+  if (report.path == GradientPath::kImplicit) {
+    text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
+  }
+  text += entry("nearest kink", kink_text(report));
   std::vector<std::string> warnings;
   for (const Warning& w : report.warnings) {
     warnings.push_back(w.text + line(" (first at step %d, %d times)", w.first_step, w.count));

@@ -14,7 +14,7 @@ Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
 
 // mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
 void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
-  Eigen::VectorXd &b = workspace.plus.b, &act_next = workspace.plus.act_next;
+  Eigen::VectorXd &b = workspace.probe.b, &act_next = workspace.probe.act_next;
   mu.resize(b_bar.rows(), impl.nv);
 
   if (impl.advance == Advance::kImplicitSymmetric && b_bar.rows() < impl.nv) {
@@ -72,9 +72,9 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   // b and v', again
   Vec F = workspace.F;
   mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
-  Eigen::VectorXd& b = workspace.minus.b;
+  Eigen::VectorXd& b = workspace.base.b;
   if (implicit) {
-    advance_with_force(impl, F, b, workspace.minus.act_next, workspace);
+    advance_with_force(impl, F, b, workspace.base.act_next, workspace);
   } else {
     b = eigen(qacc);
   }

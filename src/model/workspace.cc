@@ -11,23 +11,21 @@ Workspace::Workspace(const ModelImpl& impl) {
   data.reset(made);
 
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
-             na = static_cast<size_t>(impl.na), nu = static_cast<size_t>(impl.nu),
-             nbody = static_cast<size_t>(impl.nbody);
+             na = static_cast<size_t>(impl.na), nbody = static_cast<size_t>(impl.nbody);
   H.resize(impl.nv, impl.nv);
   response.resize(impl.nv, impl.nv);
   row_column.resize(6 * nv);
   row_value.resize(6 * nv);
-  for (auto* x : {&H_lambda, &probe_qvel, &direction, &saved_qvel, &F, &zero, &probe_qfrc}) {
+  for (auto* x : {&H_lambda, &direction, &saved_qvel, &F, &zero, &probe_qfrc}) {
     x->resize(nv);
   }
-  for (Outputs* out : {&plus, &minus}) {
+  for (Outputs* out : {&base, &probe}) {
     for (auto* x : {&out->g, &out->Ma, &out->b}) x->setZero(impl.nv);
     for (auto* x : {&out->act_dot, &out->act_next}) x->setZero(impl.na);
   }
-  for (auto* x : {&probe_qpos, &saved_qpos, &next_qpos}) x->resize(nq);
-  for (auto* x : {&probe_act, &saved_act, &saved_act_dot}) x->resize(na);
+  for (auto* x : {&saved_qpos, &next_qpos}) x->resize(nq);
+  for (auto* x : {&saved_act, &saved_act_dot}) x->resize(na);
   for (auto* x : {&tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
-  probe_ctrl.resize(nu);
   body_jacobian.resize(6 * nv);
   probe_xfrc.resize(6 * nbody);
   for (Stage& stage : stages) {

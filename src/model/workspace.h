@@ -28,17 +28,17 @@ class Workspace {
   std::vector<double> row_value;  // "
   std::vector<double> H_lambda;   // nv
 
-  // oracle: outputs of one evaluation on either side, the perturbed input
+  // oracle: outputs at the input itself and at a perturbed one, their contractions
   struct Outputs {
     Eigen::VectorXd g, Ma, b;           // nv
     Eigen::VectorXd act_dot, act_next;  // na
   };
-  Outputs plus, minus;
-  std::vector<double> probe_y, probe_f;                               // nefc
-  std::vector<int> row_type, row_id;                                  // nefc: rows of the base
-  std::vector<int> contact_geom;                                      // 2 ncon: " contacts
-  std::vector<double> probe_qpos, probe_qvel, probe_act, probe_ctrl;  // nq, nv, na, nu
-  std::vector<double> direction;                                      // nv
+  Outputs base, probe;
+  Eigen::MatrixXd samples;               // ncotangent x 4
+  std::vector<double> probe_y, probe_f;  // nefc
+  std::vector<int> row_type, row_id;     // nefc: rows of the base
+  std::vector<int> contact_geom;         // 2 ncon: " contacts
+  std::vector<double> direction;         // nv
 
   // advance: state to come back to
   std::vector<double> saved_qpos, saved_qvel, saved_act, saved_act_dot;  // nq, nv, na, na

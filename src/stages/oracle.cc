@@ -14,6 +14,7 @@ namespace {
 // solimp's width, a millimetre, so positions take two steps and extrapolate; velocities,
 // activations and controls enter almost linearly.
 constexpr double kPositionStep = 1e-7;
+constexpr double kSmallestStep = 1e-9;
 constexpr double kVelocityStep = 1e-5;
 constexpr double kStep = 1e-6;
 
@@ -51,8 +52,9 @@ bool rows_are_those_of_base(const mjData* d, const Workspace& workspace) {
 }
 
 // outputs at the input now in d; rows keep the zone they have at the base, so that the derivative
-// is that of the side the forward pass is on, however near the next zone is
-void evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
+// is that of the side the forward pass is on, however near the next zone is; returns false if the
+// rows are not those of the base
+bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
               Workspace::Outputs& out, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -87,6 +89,7 @@ void evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
     }
     advance_with_force(impl, problem.F, out.b, out.act_next, workspace);
   }
+  return same_rows;
 }
 
 double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
@@ -94,19 +97,14 @@ double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
   return weights ? weights->row(row).dot((plus - minus).transpose()) : 0.0;
 }
 
-void restore(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace) {
-  write_input(impl.mj(), workspace.data.get(), problem.in);
-}
-
-// plus and minus were evaluated 2 h apart: adds the contraction, times scale, to column j of bar
-void contract(const OracleMultipliers& w, const Workspace& workspace, double h, double scale,
-              Eigen::Index j, Matrix& bar) {
-  const Workspace::Outputs &p = workspace.plus, &n = workspace.minus;
-  for (Eigen::Index row = 0; row < bar.rows(); row++) {
-    bar(row, j) += scale / (2 * h) *
-                   (-dot(w.lambda, row, p.g, n.g) + dot(w.mu, row, p.Ma, n.Ma) +
-                    dot(w.b_bar, row, p.b, n.b) + dot(w.act_dot_bar, row, p.act_dot, n.act_dot) +
-                    dot(w.act_next_bar, row, p.act_next, n.act_next));
+// the multipliers' weighted sum of out - base, one number per cotangent
+void contract(const OracleMultipliers& w, const Workspace::Outputs& out,
+              const Workspace::Outputs& base, Eigen::Ref<Eigen::VectorXd> sum) {
+  for (Eigen::Index row = 0; row < sum.size(); row++) {
+    sum[row] = -dot(w.lambda, row, out.g, base.g) + dot(w.mu, row, out.Ma, base.Ma) +
+               dot(w.b_bar, row, out.b, base.b) +
+               dot(w.act_dot_bar, row, out.act_dot, base.act_dot) +
+               dot(w.act_next_bar, row, out.act_next, base.act_next);
   }
 }
 
@@ -159,7 +157,8 @@ void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
                               const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
                               Matrix& act_dot_bar, Workspace& workspace) {
   mjData* d = workspace.data.get();
-  const auto probe = [&](int j, double da, double ddot, Workspace::Outputs& out) {
+  Workspace::Outputs &plus = workspace.probe, &minus = workspace.base;
+  const auto next = [&](int j, double da, double ddot, Workspace::Outputs& out) {
     std::copy(act.begin(), act.end(), d->act);
     std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
     d->act[j] += da;
@@ -167,18 +166,17 @@ void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
     advance_with_force(impl, {}, out.b, out.act_next, workspace);
   };
   for (int j = 0; j < impl.na; j++) {
-    const OracleMultipliers weights{.act_next_bar = &act_next_bar};
-    probe(j, kStep, 0, workspace.plus);
-    probe(j, -kStep, 0, workspace.minus);
+    next(j, kStep, 0, plus);
+    next(j, -kStep, 0, minus);
     for (Eigen::Index row = 0; row < act_next_bar.rows(); row++) {
-      act_bar(row, j) +=
-          dot(weights.act_next_bar, row, workspace.plus.act_next, workspace.minus.act_next) /
-          (2 * kStep);
+      act_bar(row, j) += dot(&act_next_bar, row, plus.act_next, minus.act_next) / (2 * kStep);
     }
     const double h = kStep * std::max(1.0, std::abs(act_dot[static_cast<size_t>(j)]));
-    probe(j, 0, h, workspace.plus);
-    probe(j, 0, -h, workspace.minus);
-    contract(weights, workspace, h, 1, j, act_dot_bar);
+    next(j, 0, h, plus);
+    next(j, 0, -h, minus);
+    for (Eigen::Index row = 0; row < act_next_bar.rows(); row++) {
+      act_dot_bar(row, j) += dot(&act_next_bar, row, plus.act_next, minus.act_next) / (2 * h);
+    }
   }
 }
 
@@ -191,20 +189,27 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
     throw Error("oracle_pullback: the solver's metric is not the mass matrix");  // see choose_path
   }
   remember_rows(d, workspace);
-  // the difference of two evaluations into one column of bar; set(s) moves the input by s
-  const auto column = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& set,
-                          double scale = 1) {
-    restore(impl, problem, workspace);
-    set(h);
-    evaluate(impl, problem, from, workspace.plus, workspace);
-    restore(impl, problem, workspace);
-    set(-h);
-    evaluate(impl, problem, from, workspace.minus, workspace);
-    contract(multipliers, workspace, h, scale, j, bar);
+  evaluate(impl, problem, From::kActuation, workspace.base, workspace);
+
+  // samples: the contraction at four places; sample(k, ...) fills the k-th, where set moved the
+  // input, and returns whether the rows are still those of the base
+  Eigen::MatrixXd& samples = workspace.samples;
+  samples.resize(x_bar.rows(), 4);
+  const auto sample = [&](Eigen::Index k, From from, auto&& set) {
+    write_input(m, d, problem.in);
+    set();
+    const bool same_rows = evaluate(impl, problem, from, workspace.probe, workspace);
+    contract(multipliers, workspace.probe, workspace.base, samples.col(k));
+    return same_rows;
+  };
+  const auto central = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& move) {
+    sample(0, from, [&] { move(h); });
+    sample(1, from, [&] { move(-h); });
+    bar.col(j) += (samples.col(0) - samples.col(1)) / (2 * h);
   };
   const auto scaled = [](double h, double x) { return h * std::max(1.0, std::abs(x)); };
 
-  // controls; at a bound both probes move inside, where the clamp's slope is one
+  // controls; at a bound both samples move inside, where the clamp's slope is one
   for (int j = 0; j < impl.nu; j++) {
     const double u = problem.in.ctrl.empty() ? 0.0 : problem.in.ctrl[static_cast<size_t>(j)];
     const double h = scaled(kStep, u);
@@ -214,30 +219,43 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
       if (u >= low && u < low + h) shift = h;
       if (u <= high && u > high - h) shift = -h;
     }
-    column(From::kActuation, h, j, ctrl_bar, [&](double s) { d->ctrl[j] += shift + s; });
+    central(From::kActuation, h, j, ctrl_bar, [&](double s) { d->ctrl[j] += shift + s; });
   }
 
   // activations
   for (int j = 0; j < impl.na; j++) {
-    column(From::kActuation, kStep, 2 * impl.nv + j, x_bar, [&](double s) { d->act[j] += s; });
+    central(From::kActuation, kStep, 2 * impl.nv + j, x_bar, [&](double s) { d->act[j] += s; });
   }
 
   // velocities
   for (int j = 0; j < impl.nv; j++) {
-    column(From::kVelocity, scaled(kVelocityStep, problem.in.qvel[static_cast<size_t>(j)]),
-           impl.nv + j, x_bar, [&](double s) { d->qvel[j] += s; });
+    central(From::kVelocity, scaled(kVelocityStep, problem.in.qvel[static_cast<size_t>(j)]),
+            impl.nv + j, x_bar, [&](double s) { d->qvel[j] += s; });
   }
 
-  // positions
+  // positions: two steps on either side, extrapolated; only the side on which no row appears or
+  // vanishes, or smaller steps if there is none
   for (int j = 0; j < impl.nv; j++) {
-    const auto move = [&](double s) {
-      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
-      workspace.direction[static_cast<size_t>(j)] = s;
-      mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+    const auto at = [&](Eigen::Index k, double s) {
+      return sample(k, From::kPosition, [&] {
+        std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
+        workspace.direction[static_cast<size_t>(j)] = s;
+        mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+      });
     };
-    // two steps, extrapolated: 4/3 D(h) - 1/3 D(2h) has no error of order h²
-    column(From::kPosition, kPositionStep, j, x_bar, move, 4. / 3);
-    column(From::kPosition, 2 * kPositionStep, j, x_bar, move, -1. / 3);
+    for (double h = kPositionStep;; h /= 10) {
+      const bool plus = at(0, h) & at(2, 2 * h), minus = at(1, -h) & at(3, -2 * h);
+      if (plus == minus && !plus && h > kSmallestStep) continue;
+      if (plus == minus) {
+        x_bar.col(j) +=
+            (8 * (samples.col(0) - samples.col(1)) - samples.col(2) + samples.col(3)) / (12 * h);
+      } else if (plus) {
+        x_bar.col(j) += (4 * samples.col(0) - samples.col(2)) / (2 * h);
+      } else {
+        x_bar.col(j) -= (4 * samples.col(1) - samples.col(3)) / (2 * h);
+      }
+      break;
+    }
   }
 }
 

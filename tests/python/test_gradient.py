@@ -192,9 +192,6 @@ def test_linearize_is_the_gradient_of_one_step():
         np.testing.assert_allclose(a[i], row, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="oracle.cc: positions step across a contact nearer than kPositionStep"
-)
 @pytest.mark.parametrize("height", [1e-6, 1e-7, 1e-8, -1e-8, -1e-7, -1e-6])
 def test_contact_about_to_open_or_close(height):
     # nearer than any step of differences: the derivative is that of the side the state is on
