@@ -41,7 +41,7 @@ if(DIFFMJ_BUILD_CLI)
   FetchContent_MakeAvailable(CLI11 nlohmann_json)
 endif()
 
-if(DIFFMJ_BUILD_TESTS)
+if(DIFFMJ_BUILD_TESTS OR DIFFMJ_BUILD_BENCH)
   set(INSTALL_GTEST OFF)
   FetchContent_Declare(
     googletest

@@ -22,14 +22,16 @@ function(diffmj_test name)
 endfunction()
 
 # diffmj_bench(<name> SOURCES <file>...)
-# One executable of Google benchmark. It may include the library's internal headers.
+# One executable of Google benchmark, on the models of the tests. It may include the library's
+# internal headers.
 function(diffmj_bench name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   add_executable(${name} ${arg_SOURCES})
   diffmj_compile_options(${name})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
-  target_compile_definitions(${name} PRIVATE ${DIFFMJ_TEST_DEFINITIONS})
-  target_link_libraries(${name} PRIVATE diffmj::diffmj Eigen3::Eigen benchmark::benchmark_main)
+  target_link_libraries(
+    ${name}
+    PRIVATE diffmj_harness diffmj_test_base benchmark::benchmark_main
+  )
 endfunction()
 
 # Sets <variable> to the directory of a Python package of DIFFMJ_PYTHON, or to "". Does not import it.

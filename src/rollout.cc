@@ -1,6 +1,8 @@
 // rollout(): nstep calls of mj_step, recorded.
 #include "rollout.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <new>
@@ -87,17 +89,48 @@ void fail(const Model& model, const BadState& bad, int step, double time, Trajec
       "; use a smaller timestep, softer contacts or smaller controls";
 }
 
-void collect_warnings(int step, std::vector<Warning>& warnings) {
-  MjMessages& messages = mj_messages();
-  for (int i = 0; i < std::min(messages.nwarning, MjMessages::kMax); i++) {
-    const std::string text = messages.warning[i];
-    auto same = std::find_if(warnings.begin(), warnings.end(),
-                             [&](const Warning& w) { return w.text == text; });
-    if (same == warnings.end()) {
-      warnings.push_back({.text = text, .first_step = step, .count = 1});
+bool has_new_warning(const mjData* d, const std::array<int, mjNWARNING>& seen) {
+  for (size_t i = 0; i < seen.size(); i++) {
+    if (d->warning[i].number > seen[i]) return true;
+  }
+  return mj_messages().nwarning > 0;
+}
+
+// MuJoCo counts its own kinds of warnings in mjData and prints only the first of each; other
+// warnings are messages. seen is the number of each kind before this step.
+void collect_warnings(const mjData* d, int step, std::array<int, mjNWARNING>& seen,
+                      std::vector<Warning>& warnings) {
+  const auto add = [&](const std::string& text, const std::string& kind, int count) {
+    const auto same = std::find_if(warnings.begin(), warnings.end(), [&](const Warning& w) {
+      return w.text.find(kind) != std::string::npos;
+    });
+    if (same != warnings.end()) {
+      same->count += count;
     } else {
-      same->count++;
+      warnings.push_back({.text = text, .first_step = step, .count = count});
     }
+  };
+  // the text up to the number in it names the kind
+  const auto kind_of = [](const std::string& text) {
+    return text.substr(0, text.find_first_of("0123456789"));
+  };
+  std::array<std::string, mjNWARNING> kinds;
+  for (size_t i = 0; i < seen.size(); i++) {
+    const int fresh = d->warning[i].number - seen[i];
+    if (fresh <= 0) continue;
+    seen[i] = d->warning[i].number;
+    const std::string text =
+        mju_warningText(static_cast<int>(i), static_cast<size_t>(d->warning[i].lastinfo));
+    kinds[i] = kind_of(text);
+    add(text, kinds[i], fresh);
+  }
+  const MjMessages& messages = mj_messages();
+  for (int k = 0; k < std::min(messages.nwarning, MjMessages::kMax); k++) {
+    const std::string text = messages.warning[k];
+    const bool counted = std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+      return !kind.empty() && text.find(kind) != std::string::npos;
+    });
+    if (!counted) add(text, text, 1);
   }
   mj_messages_clear();
 }
@@ -171,6 +204,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
   record_state(d, 0, t);
 
   int done = 0;
+  std::array<int, mjNWARNING> seen = {};
   for (; done < nstep; done++) {
     if (stop.poll()) {
       t.outcome = Outcome::kInterrupted;
@@ -190,7 +224,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
       t.message = std::string(error.what()) + " (at step " + std::to_string(done) + ")";
       break;
     }
-    if (mj_messages().nwarning > 0) collect_warnings(done, t.warnings);
+    if (has_new_warning(d, seen)) collect_warnings(d, done, seen, t.warnings);
     BadState bad = find_bad_state(d);
     if (!bad.what) bad = find_bad_end(model, d);
     if (bad.what) {

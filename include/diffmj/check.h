@@ -37,7 +37,8 @@ struct Kink {
   std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...
   int step = -1;        // -1: the rollout meets no constraint
   double distance = 0;  // in the units below
-  std::string unit;     // "m", "rad" or "share of the constraint's force range"
+  // "m", "rad", "of control", "of activation" or "share of the constraint's force range"
+  std::string unit;
 };
 
 struct CheckReport {

@@ -18,9 +18,17 @@ struct State {
   std::vector<double> qpos, qvel, act;  // nq, nv, na
 };
 
-// The model's default state (qpos0, at rest), or its keyframe.
+// A keyframe of the model: a state and the inputs that are stored with it.
+struct Keyframe {
+  State state;
+  std::vector<double> ctrl;                   // nu
+  std::vector<double> mocap_pos, mocap_quat;  // 3 nmocap, 4 nmocap
+};
+
+// The model's default state: qpos0, at rest.
 State default_state(const Model& model);
-State keyframe_state(const Model& model, int key);
+// Throws InputError if there is no keyframe of this number (Model::keyframe finds it by name).
+Keyframe load_keyframe(const Model& model, int key);
 
 // x ⊕ dx
 State plus(const Model& model, const State& x, std::span<const double> dx);

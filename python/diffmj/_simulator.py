@@ -154,15 +154,15 @@ class Simulator:
     def keyframe_state(self, key: str | int) -> State:
         """The keyframe with this name or number."""
         index = self._model.keyframe(key) if isinstance(key, str) else operator.index(key)
-        x = self._model.keyframe_state(index)
+        frame = self._model.load_keyframe(index)
         return State(
-            time=x.time,
-            qpos=x.qpos,
-            qvel=x.qvel,
-            act=x.act,
-            ctrl=self._model.keyframe_ctrl(index),
-            mocap_pos=self._model.keyframe_mocap_pos(index) if self.nmocap else None,
-            mocap_quat=self._model.keyframe_mocap_quat(index) if self.nmocap else None,
+            time=frame.state.time,
+            qpos=frame.state.qpos,
+            qvel=frame.state.qvel,
+            act=frame.state.act,
+            ctrl=frame.ctrl,
+            mocap_pos=frame.mocap_pos if self.nmocap else None,
+            mocap_quat=frame.mocap_quat if self.nmocap else None,
         )
 
     def tightened(self) -> Simulator:

@@ -1,6 +1,4 @@
 // include/diffmj/model.h and state.h
-#include <mujoco/mujoco.h>
-
 #include <cstdint>
 
 #include "bind.h"
@@ -16,13 +14,6 @@ ModelOptions options(const std::string& integrator) {
 
 const char* path_name(GradientPath path) {
   return path == GradientPath::kImplicit ? "implicit" : "differences";
-}
-
-// what a keyframe holds beyond State
-std::vector<double> keyframe_row(const Model& model, int key, const mjtNum* data, int width) {
-  (void)keyframe_state(model, key);  // checks key
-  const mjtNum* begin = data + static_cast<ptrdiff_t>(key) * width;
-  return {begin, begin + width};
 }
 
 }  // namespace
@@ -79,29 +70,26 @@ void bind_model(nb::module_& m) {
           "default_state", [](const Model& model) { return default_state(model); },
           "qpos0, at rest.")
       .def(
-          "keyframe_state", [](const Model& model, int key) { return keyframe_state(model, key); },
-          "key"_a, "The state of keyframe number key.")
-      .def(
-          "keyframe_ctrl",
-          [](const Model& model, int key) {
-            return new_array(keyframe_row(model, key, model.mj()->key_ctrl, model.nu()),
-                             {static_cast<size_t>(model.nu())});
+          "load_keyframe", [](const Model& model, int key) { return load_keyframe(model, key); },
+          "key"_a, "The state and inputs of keyframe number key.");
+
+  nb::class_<Keyframe>(m, "Keyframe", "A state, and the inputs stored with it.")
+      .def_ro("state", &Keyframe::state)
+      .def_prop_ro(
+          "ctrl", [](const Keyframe& key) { return new_array(key.ctrl, {key.ctrl.size()}); },
+          kOwner, "nu")
+      .def_prop_ro(
+          "mocap_pos",
+          [](const Keyframe& key) {
+            return new_array(key.mocap_pos, {key.mocap_pos.size() / 3, 3});
           },
-          "key"_a, "The controls of keyframe number key.")
-      .def(
-          "keyframe_mocap_pos",
-          [](const Model& model, int key) {
-            return new_array(keyframe_row(model, key, model.mj()->key_mpos, 3 * model.nmocap()),
-                             {static_cast<size_t>(model.nmocap()), 3});
+          kOwner, "nmocap x 3")
+      .def_prop_ro(
+          "mocap_quat",
+          [](const Keyframe& key) {
+            return new_array(key.mocap_quat, {key.mocap_quat.size() / 4, 4});
           },
-          "key"_a, "The mocap positions of keyframe number key.")
-      .def(
-          "keyframe_mocap_quat",
-          [](const Model& model, int key) {
-            return new_array(keyframe_row(model, key, model.mj()->key_mquat, 4 * model.nmocap()),
-                             {static_cast<size_t>(model.nmocap()), 4});
-          },
-          "key"_a, "The mocap quaternions of keyframe number key.");
+          kOwner, "nmocap x 4");
 
   nb::class_<State>(m, "State", "A state of a model.")
       .def_ro("time", &State::time, "[s]")

@@ -9,16 +9,18 @@ namespace diffmj {
 
 RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptions& options) {
   const double f0 = f(0);
-  std::vector<double> previous, row, gaps;  // rows of Neville's tableau; one-sided slope gaps
+  std::vector<double> previous, row;    // of Neville's tableau
+  std::vector<double> gaps, roundings;  // half the difference of the one-sided slopes
   RiddersResult best{.error_bar = std::numeric_limits<double>::infinity()};
   double h = options.step;
   for (int level = 0; level < options.levels; level++, h /= 2) {
     const double plus = f(h), minus = f(-h);
-    gaps.push_back(std::abs(plus - 2 * f0 + minus) / (2 * h));
+    gaps.push_back((plus - 2 * f0 + minus) / (2 * h));
     row.assign(1, (plus - minus) / (2 * h));
     // differences of numbers of this size cannot be better
     const double rounding = std::numeric_limits<double>::epsilon() *
                             (std::abs(f0) + std::abs(plus) + std::abs(minus)) / (2 * h);
+    roundings.push_back(rounding);
     // even powers of h only: column k removes h^(2k)
     double factor = 4;
     for (size_t k = 0; k < previous.size(); k++, factor *= 4) {
@@ -30,12 +32,16 @@ RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptio
     previous = row;
   }
 
-  // a smooth function's gap shrinks with h: three halvings to an eighth; that of a corner stays
-  best.corner = std::numeric_limits<double>::infinity();
-  for (size_t i = 3; i < gaps.size(); i++) {
-    best.corner = std::min(best.corner, gaps[i] > gaps[i - 3] / 2 ? gaps[i] : 0.0);
+  // the gap of the one-sided slopes is corner + O(h): extrapolated, where that is steadiest
+  double steadiest = std::numeric_limits<double>::infinity();
+  for (size_t i = 2; i < gaps.size(); i++) {
+    const double at = 2 * gaps[i] - gaps[i - 1], before = 2 * gaps[i - 1] - gaps[i - 2];
+    const double error = std::abs(at - before) + roundings[i];
+    if (error >= steadiest) continue;
+    steadiest = error;
+    // no more than its own uncertainty is no corner
+    best.corner = std::abs(at) > 4 * error ? std::abs(at) : 0;
   }
-  if (gaps.size() < 4) best.corner = 0;
   return best;
 }
 

@@ -22,6 +22,7 @@ namespace diffmj {
 namespace {
 
 using Vector = std::vector<double>;
+constexpr RiddersOptions kRidders = {};
 
 double dot(const Vector& a, const Vector& b) {
   double sum = 0;
@@ -42,7 +43,10 @@ class RolloutFunction {
  public:
   RolloutFunction(const Model& model, const RolloutInput& input, const CheckOptions& options,
                   std::mt19937& random)
-      : model_(model), input_(input), nstep_(options.nstep) {
+      : model_(model),
+        input_(input),
+        nstep_(options.nstep),
+        options_{.interrupted = options.interrupted} {
     const State initial = default_state(model);
     const auto start = [](CVec given, const Vector& otherwise) {
       return given.empty() ? otherwise : Vector(given.begin(), given.end());
@@ -65,6 +69,24 @@ class RolloutFunction {
     qpos_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
     qvel_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
     act_bar = random_vector(rows * static_cast<size_t>(model.na()), scale, random);
+  }
+
+  // A control at its bound has a corner there: differences across it mean nothing. Sets what
+  // belongs to such controls in a direction to zero and returns how many there are.
+  int hold_controls_at_bounds(double step, Vector& u) const {
+    const mjModel* m = model_.mj();
+    if (m->opt.disableflags & mjDSBL_CLAMPCTRL) return 0;
+    const auto nu = static_cast<size_t>(model_.nu());
+    int held = 0;
+    for (size_t i = 0; i < ctrl_.size(); i++) {
+      const size_t j = i % nu;
+      if (!m->actuator_ctrllimited[j]) continue;
+      const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
+      if (std::min(std::abs(ctrl_[i] - low), std::abs(ctrl_[i] - high)) > step) continue;
+      u[static_cast<size_t>(model_.ntangent()) + i] = 0;
+      held += i < nu ? 1 : 0;
+    }
+    return held;
   }
 
   size_t size() const { return static_cast<size_t>(model_.ntangent()) + ctrl_.size(); }
@@ -92,7 +114,7 @@ class RolloutFunction {
 
   Vector gradient() const {
     const Gradient g = rollout_pullback(
-        model_, base_, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar});
+        model_, base_, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar}, options_);
     Vector out;
     for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
       out.insert(out.end(), part->begin(), part->end());
@@ -113,12 +135,15 @@ class RolloutFunction {
     input.qvel = x.qvel;
     input.act = x.act;
     input.ctrl = ctrl;
-    return rollout(model_, input, nstep_);
+    Trajectory t = rollout(model_, input, nstep_, options_);
+    if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
+    return t;
   }
 
   const Model& model_;
   RolloutInput input_;
   int nstep_;
+  RolloutOptions options_;
   State x_;
   Vector ctrl_;
   Trajectory base_;
@@ -211,20 +236,32 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   report.features = model_features(user_model);
   report.advice = model_advice(user_model);
   report.warnings = function.base().warnings;
-  inspect_steps(user_model, rollout(user_model, input, options.nstep), random, report);
+  const Trajectory own =
+      rollout(user_model, input, options.nstep, {.interrupted = options.interrupted});
+  if (!own.ok()) throw InputError("check: the rollout fails: " + own.message);
+  inspect_steps(user_model, own, random, report);
 
   report.passed = true;
   for (int i = 0; i < options.directions; i++) {
     if (options.interrupted && options.interrupted()) throw Interrupted("check: interrupted");
     if (options.progress) options.progress(static_cast<double>(i) / options.directions);
     Vector u = random_vector(function.size(), 1, random);
+    const int held = function.hold_controls_at_bounds(kRidders.step, u);
+    if (i == 0 && held > 0) {
+      report.advice.push_back(
+          std::to_string(held) +
+          " controls are at their bounds: their gradient is that of the inside, "
+          "and the check leaves them out, for differences see half of it");
+    }
     const double length = std::sqrt(dot(u, u));
     for (double& value : u) value /= length;
-    const RiddersResult numeric = ridders([&](double h) {
-      Vector z = u;
-      for (double& value : z) value *= h;
-      return function(z);
-    });
+    const RiddersResult numeric = ridders(
+        [&](double h) {
+          Vector z = u;
+          for (double& value : z) value *= h;
+          return function(z);
+        },
+        kRidders);
     report.directions.push_back(compare(dot(gradient, u), numeric, typical, options.tolerance));
     report.passed &= report.directions.back().verdict == CheckDirection::Verdict::kAgrees;
   }

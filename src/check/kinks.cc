@@ -9,7 +9,7 @@
 namespace diffmj {
 namespace {
 
-constexpr const char* kShare = "share of the row's force range";
+constexpr const char* kShare = "share of the constraint's force range";
 
 std::string contact_name(const Model& model, const mjContact& contact) {
   const auto side = [&](int i) {
@@ -68,6 +68,30 @@ ZoneDistance zone_distance(const mjData* d, CVec y, int i) {
   }
 }
 
+// controls near a bound, muscles whose activation meets their control
+template <class Offer>
+void control_kinks(const Model& model, const mjData* d, Offer&& offer) {
+  constexpr double kNear = 1e-3;  // of a control's range, or of full activation
+  const mjModel* m = model.mj();
+  if (m->opt.disableflags & mjDSBL_ACTUATION) return;
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    for (int j = m->actuator_ctrladr[i]; j < m->actuator_ctrladr[i] + m->actuator_ctrlnum[i]; j++) {
+      const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
+      if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) break;
+      const double distance = std::min(std::abs(d->ctrl[j] - low), std::abs(d->ctrl[j] - high));
+      offer(distance / (kNear * (high - low)), distance, "of control",
+            [&] { return "control of " + model.element_name(mjOBJ_ACTUATOR, i) + " is clamped"; });
+    }
+    if (m->actuator_dyntype[i] != mjDYN_MUSCLE) continue;
+    const double distance =
+        std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[m->actuator_actadr[i]]);
+    offer(distance / kNear, distance, "of activation", [&] {
+      return "activation of " + model.element_name(mjOBJ_ACTUATOR, i) +
+             " meets its control, where its time constant changes";
+    });
+  }
+}
+
 }  // namespace
 
 void nearest_kink(const Model& model, int step, const Workspace& workspace, RankedKink& nearest) {
@@ -94,6 +118,7 @@ void nearest_kink(const Model& model, int step, const Workspace& workspace, Rank
       return contact_name(model, contact) + (contact.efc_address >= 0 ? " opens" : " closes");
     });
   }
+  control_kinks(model, d, offer);
   if (m->opt.disableflags & (mjDSBL_LIMIT | mjDSBL_CONSTRAINT)) return;
   for (int j = 0; j < static_cast<int>(m->njnt); j++) {
     const int type = m->jnt_type[j];

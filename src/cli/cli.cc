@@ -48,7 +48,6 @@ void require_nu(const Model& model, const std::string& where, size_t count) {
 }
 
 std::vector<double> read_ctrl(const Model& model, const std::string& text) {
-  if (text.empty()) return {};
   std::vector<double> ctrl = parse_numbers(text, "--ctrl");
   require_nu(model, "--ctrl", ctrl.size());
   return ctrl;
@@ -72,12 +71,12 @@ std::vector<double> read_ctrl_file(const Model& model, const std::string& path) 
   return ctrl;
 }
 
-State read_keyframe(const Model& model, const std::string& key) {
+Keyframe read_keyframe(const Model& model, const std::string& key) {
   int index = 0;
   const char* last = key.c_str() + key.size();
   const auto [stop, status] = std::from_chars(key.c_str(), last, index);
   const bool is_number = status == std::errc() && stop == last;
-  return keyframe_state(model, is_number ? index : model.keyframe(key));
+  return load_keyframe(model, is_number ? index : model.keyframe(key));
 }
 
 int steps_in(const Model& model, double seconds) {
@@ -127,8 +126,8 @@ RolloutInput Setup::input() const {
           .ctrl = ctrl,
           .qfrc_applied = {},
           .xfrc_applied = {},
-          .mocap_pos = {},
-          .mocap_quat = {},
+          .mocap_pos = mocap_pos,
+          .mocap_quat = mocap_quat,
           .time = state.time};
 }
 
@@ -141,7 +140,8 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
       ->required()
       ->option_text(" ");
   command
-      .add_option("--key", options.key, "start from this keyframe (its state, not its controls)")
+      .add_option("--key", options.key,
+                  "start from this keyframe, with its controls and mocap poses")
       ->option_text("NAME|INDEX");
   command.add_option("--settle", options.settle, settle_text)->option_text("SECONDS");
   command
@@ -149,8 +149,10 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
                   "steps of the rollout (default " + std::to_string(defaults.nstep) +
                       ", or the rows of --ctrl-file)")
       ->option_text("N");
-  CLI::Option* ctrl = command.add_option("--ctrl", options.ctrl, "controls, held (default 0)")
-                          ->option_text("\"U0 U1 ...\"");
+  CLI::Option* ctrl =
+      command
+          .add_option("--ctrl", options.ctrl, "controls, held (default: the keyframe's, else 0)")
+          ->option_text("\"U0 U1 ...\"");
   command
       .add_option("--ctrl-file", options.ctrl_file, "controls, one row per step, or one to hold")
       ->option_text("FILE.csv")
@@ -170,13 +172,19 @@ Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
   const double seconds = options.settle.value_or(has_key ? 0 : defaults.settle);
   Setup setup{.model_file = options.model_file,
               .model = model,
-              .state = has_key ? read_keyframe(model, options.key) : default_state(model),
+              .state = default_state(model),
               .start = describe_start(options, seconds),
-              .ctrl = {},
               .nstep = options.nstep.value_or(defaults.nstep)};
-  if (options.ctrl_file.empty()) {
+  if (has_key) {
+    Keyframe key = read_keyframe(model, options.key);
+    setup.state = std::move(key.state);
+    setup.ctrl = std::move(key.ctrl);
+    setup.mocap_pos = std::move(key.mocap_pos);
+    setup.mocap_quat = std::move(key.mocap_quat);
+  }
+  if (!options.ctrl.empty()) {
     setup.ctrl = read_ctrl(model, options.ctrl);
-  } else {
+  } else if (!options.ctrl_file.empty()) {
     setup.ctrl = read_ctrl_file(model, options.ctrl_file);
     const int rows = static_cast<int>(setup.ctrl.size()) / model.nu();
     if (!options.nstep) setup.nstep = rows;

@@ -43,8 +43,9 @@ struct Setup {
   std::string model_file;
   Model model;
   State state;
-  std::string start;         // how the state came about, in words
-  std::vector<double> ctrl;  // nstep x nu, or nu to hold, or empty
+  std::string start;                                    // how the state came about, in words
+  std::vector<double> ctrl = {};                        // nstep x nu, or nu to hold, or empty
+  std::vector<double> mocap_pos = {}, mocap_quat = {};  // empty: the model's
   int nstep = 0;
 
   RolloutInput input() const;  // looks into this Setup

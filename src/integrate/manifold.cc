@@ -129,19 +129,23 @@ State default_state(const Model& model) {
   return x;
 }
 
-State keyframe_state(const Model& model, int key) {
+Keyframe load_keyframe(const Model& model, int key) {
   const mjModel* m = model.mj();
   if (key < 0 || key >= static_cast<int>(m->nkey)) {
     throw InputError("keyframe " + std::to_string(key) + " is not in the model; it has " +
                      std::to_string(m->nkey));
   }
-  const int nq = model.nq(), nv = model.nv(), na = model.na();
-  State x;
-  x.time = m->key_time[key];
-  x.qpos.assign(m->key_qpos + key * nq, m->key_qpos + (key + 1) * nq);
-  x.qvel.assign(m->key_qvel + key * nv, m->key_qvel + (key + 1) * nv);
-  x.act.assign(m->key_act + key * na, m->key_act + (key + 1) * na);
-  return x;
+  const auto row = [key](const mjtNum* rows, int width) {
+    const mjtNum* begin = rows + static_cast<ptrdiff_t>(key) * width;
+    return std::vector<double>(begin, begin + width);
+  };
+  return {.state = {.time = m->key_time[key],
+                    .qpos = row(m->key_qpos, model.nq()),
+                    .qvel = row(m->key_qvel, model.nv()),
+                    .act = row(m->key_act, model.na())},
+          .ctrl = row(m->key_ctrl, model.nu()),
+          .mocap_pos = row(m->key_mpos, 3 * model.nmocap()),
+          .mocap_quat = row(m->key_mquat, 4 * model.nmocap())};
 }
 
 State plus(const Model& model, const State& x, std::span<const double> dx) {

@@ -11,12 +11,12 @@ Workspace::Workspace(const ModelImpl& impl) {
   data.reset(made);
 
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
-             na = static_cast<size_t>(impl.na), nbody = static_cast<size_t>(impl.nbody);
+             na = static_cast<size_t>(impl.na);
   H.resize(impl.nv, impl.nv);
   response.resize(impl.nv, impl.nv);
   row_column.resize(6 * nv);
   row_value.resize(6 * nv);
-  for (auto* x : {&H_lambda, &direction, &saved_qvel, &F, &zero, &probe_qfrc}) {
+  for (auto* x : {&H_lambda, &direction, &saved_qvel, &F}) {
     x->resize(nv);
   }
   for (Outputs* out : {&base, &probe}) {
@@ -27,7 +27,6 @@ Workspace::Workspace(const ModelImpl& impl) {
   for (auto* x : {&saved_act, &saved_act_dot}) x->resize(na);
   for (auto* x : {&tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
   body_jacobian.resize(6 * nv);
-  probe_xfrc.resize(6 * nbody);
   for (Stage& stage : stages) {
     stage.qpos.resize(nq);
     for (auto* x : {&stage.qvel, &stage.qacc, &stage.u, &stage.k}) x->resize(nv);

@@ -45,13 +45,11 @@ class Workspace {
 
   // steps: one row per cotangent that is pulled back at once
   std::vector<double> F;                                       // nv: M a
-  std::vector<double> zero;                                    // nv
   Matrix response;                                             // nv x nv: row i is b of F = e_i
   Matrix a_bar, b_bar, mu, lambda;                             // ncotangent x nv
   Matrix act_next_bar, act_dot_bar;                            // ncotangent x na
   std::vector<double> body_jacobian;                           // 6 x nv
   std::vector<double> next_qpos, tangent_plus, tangent_minus;  // nq, 2 nv + na (step differences)
-  std::vector<double> probe_qfrc, probe_xfrc;                  // nv, 6 nbody (step differences)
 
   // RK4: the four stages
   struct Stage {

@@ -42,6 +42,15 @@ inline constexpr const char* kDiverging = R"(
   <keyframe><key name="off" qpos="1"/></keyframe>
 </mujoco>)";
 
+// a ball that just touches the floor: any perturbation opens or closes the contact
+constexpr const char* kTouching = R"(<mujoco>
+  <option gravity="0 0 0"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 1"/>
+    <body pos="0 0 0.1"><joint type="slide" axis="0 0 1"/><geom name="ball" size="0.1"/></body>
+  </worldbody>
+</mujoco>)";
+
 // At control 0, the border of its range, one side pushes and the other does not.
 inline constexpr const char* kClamped = R"(
 <mujoco>
@@ -89,6 +98,7 @@ class CliTest : public ::testing::Test {
     write_text(dir_ / "slider.xml", kSlider);
     write_text(dir_ / "diverging.xml", kDiverging);
     write_text(dir_ / "clamped.xml", kClamped);
+    write_text(dir_ / "touching.xml", kTouching);
     write_text(dir_ / "empty.xml", "<mujoco/>");
     write_text(dir_ / "malformed.xml", "<mujoco>\n  <nonsense/>\n</mujoco>");
     write_text(dir_ / "not_xml.xml", "hello");

@@ -282,11 +282,19 @@ TEST_F(CliTest, CheckJsonHoldsTheReport) {
 }
 
 TEST_F(CliTest, CheckIsInconclusiveAtAKink) {
-  const Result result = diffmj("check clamped.xml --json");
+  const Result result = diffmj("check touching.xml --settle 0 --nstep 1 --json");
   EXPECT_EQ(result.exit_code, 3) << result.out;
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(Json::parse(result.out)["verdict"], "inconclusive");
-  EXPECT_EQ(diffmj("check clamped.xml --ctrl 0.5").exit_code, 0);
+}
+
+// a control at its bound is left out of the directions, and named
+TEST_F(CliTest, CheckNamesControlsAtTheirBounds) {
+  const Result result = diffmj("check clamped.xml --json");
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_NE(result.out.find("controls are at their bounds"), std::string::npos) << result.out;
+  EXPECT_EQ(diffmj("check clamped.xml --ctrl 0.5 --json").out.find("at their bounds"),
+            std::string::npos);
 }
 
 TEST_F(CliTest, CheckSaysWhyDifferencesServe) {

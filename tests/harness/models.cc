@@ -13,11 +13,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-Vector rows(const double* data, int row, int width) {
-  return {data + static_cast<ptrdiff_t>(row) * width,
-          data + static_cast<ptrdiff_t>(row + 1) * width};
-}
-
 // the state after nstep steps
 State after(const Scene& scene, int nstep) {
   const Trajectory t = rollout(scene.model, scene.input(), nstep);
@@ -57,15 +52,13 @@ std::vector<std::string> zoo_names() {
 
 Scene zoo(const std::string& name, const ModelOptions& options) {
   Model model = Model::from_file(testdata("zoo/" + name + ".xml"), options);
-  const int key = model.keyframe("test");
-  const mjModel* m = model.mj();
-  const int nmocap = model.nmocap();
+  const Keyframe key = load_keyframe(model, model.keyframe("test"));
   return {.name = name,
           .model = model,
-          .x = keyframe_state(model, key),
-          .ctrl = rows(m->key_ctrl, key, model.nu()),
-          .mocap_pos = rows(m->key_mpos, key, 3 * nmocap),
-          .mocap_quat = rows(m->key_mquat, key, 4 * nmocap)};
+          .x = key.state,
+          .ctrl = key.ctrl,
+          .mocap_pos = key.mocap_pos,
+          .mocap_quat = key.mocap_quat};
 }
 
 Scene random_scene(unsigned seed) {

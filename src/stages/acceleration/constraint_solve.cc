@@ -87,7 +87,7 @@ void cone_hessian(const mjContact& contact, double D0, const double* y, double* 
   const double Dm = D0 / (mu * mu * (1 + mu * mu));
 
   // U = scale y is the contact's space in which the cone is round
-  double scale[kMaxDim], U[kMaxDim], T2 = 0;
+  double scale[kMaxDim] = {}, U[kMaxDim] = {}, T2 = 0;
   for (int j = 0; j < dim; j++) {
     scale[j] = j == 0 ? mu : contact.friction[j - 1];
     U[j] = scale[j] * y[j];
