@@ -62,7 +62,7 @@ demo: build ## what diffmj is for, on one model
 .PHONY: bench
 bench: $(VENV)/.ready ## the benchmarks, in an optimised build
 	$(CONFIGURE) release -B build-release$(SUFFIX)
-	cmake --build build-release$(SUFFIX) --parallel $(JOBS)
+	cmake --build build-release$(SUFFIX) --parallel $(JOBS) --target diffmj_benchmarks
 	@for bench in build-release$(SUFFIX)/bench/bench_*; do \
 	  if [ -f $$bench ] && [ -x $$bench ]; then $$bench || exit 1; fi; done
 
@@ -90,14 +90,14 @@ $(VENV)/.ready-dev: $(VENV)/.ready scripts/requirements-dev.txt
 .PHONY: format
 format: $(VENV)/.ready-dev ## format C++, CMake and Python
 	$(CXX_FILES) | xargs clang-format -i
-	$(CMAKE_FILES) | xargs gersemi --in-place
+	$(CMAKE_FILES) | xargs gersemi --quiet --in-place
 	ruff format
 	ruff check --fix
 
 .PHONY: lint
 lint: $(VENV)/.ready-dev ## is everything formatted?
 	$(CXX_FILES) | xargs clang-format --dry-run --Werror
-	$(CMAKE_FILES) | xargs gersemi --check
+	$(CMAKE_FILES) | xargs gersemi --quiet --check
 	ruff format --check
 	ruff check
 

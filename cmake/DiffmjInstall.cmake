@@ -24,11 +24,7 @@ endif()
 include(CMakePackageConfigHelpers)
 
 get_filename_component(mujoco_dir "${MuJoCo_LIBRARY}" DIRECTORY)
-file(
-  RELATIVE_PATH lib_from_bin
-  "/${CMAKE_INSTALL_BINDIR}"
-  "/${CMAKE_INSTALL_LIBDIR}"
-)
+file(RELATIVE_PATH lib_from_bin "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 set(rpath "${origin}" "${origin}/${lib_from_bin}" "${mujoco_dir}")
 
 set_target_properties(diffmj PROPERTIES INSTALL_RPATH "${rpath}")

@@ -31,7 +31,7 @@ else()
   elseif(Python_EXECUTABLE)
     set(_mujoco_python "${Python_EXECUTABLE}")
   else()
-    find_program(_mujoco_python NAMES python3 python HINTS ENV VIRTUAL_ENV PATH_SUFFIXES bin NO_CACHE)
+    find_program(_mujoco_python NAMES python3 python NO_CACHE)
   endif()
   if(_mujoco_python)
     execute_process(
@@ -49,15 +49,17 @@ find_path(
   MuJoCo_INCLUDE_DIR
   NAMES mujoco/mujoco.h
   HINTS "${_mujoco_hint}"
-  PATH_SUFFIXES include
-  ${_mujoco_only}
-  NO_CACHE
+  PATH_SUFFIXES include ${_mujoco_only} NO_CACHE
 )
 
 unset(MuJoCo_VERSION)
 unset(MuJoCo_LIBRARY)
 if(MuJoCo_INCLUDE_DIR)
-  file(STRINGS "${MuJoCo_INCLUDE_DIR}/mujoco/mujoco.h" _mujoco_line REGEX "define +mjVERSION_HEADER +[0-9]+")
+  file(
+    STRINGS "${MuJoCo_INCLUDE_DIR}/mujoco/mujoco.h"
+    _mujoco_line
+    REGEX "define +mjVERSION_HEADER +[0-9]+"
+  )
   string(REGEX MATCH "[0-9]+$" _mujoco_number "${_mujoco_line}")
   if(_mujoco_number GREATER_EQUAL 1000000) # 3017000: 3.17.0
     math(EXPR _mujoco_major "${_mujoco_number} / 1000000")

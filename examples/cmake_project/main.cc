@@ -26,8 +26,7 @@ int main() {
   // the loss is x at the end: its cotangent is one number of the last row
   std::vector<double> qpos_bar(trajectory.qpos.size(), 0.0);
   qpos_bar[qpos_bar.size() - static_cast<size_t>(model.nq())] = 1;
-  const diffmj::Gradient gradient =
-      diffmj::rollout_pullback(model, trajectory, {.qpos = qpos_bar});
+  const diffmj::Gradient gradient = diffmj::rollout_pullback(model, trajectory, {.qpos = qpos_bar});
 
   std::printf("dx/d(qvel) = %g %g %g\n", gradient.qvel[0], gradient.qvel[1], gradient.qvel[2]);
   return std::isfinite(gradient.qvel[0]) ? 0 : 1;
