@@ -81,7 +81,7 @@ tsan: $(VENV)/.ready ## the C++ unit tests under the thread sanitizer
 .PHONY: tidy
 tidy: $(BUILD)/build.ninja ## clang-tidy
 	find src tests bench examples python/src -name '*.cc' -not -path '*/cmake_project/*' | \
-	  xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD)
+	  xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD) --extra-arg=-Wno-unknown-warning-option
 
 $(VENV)/.ready-dev: $(VENV)/.ready scripts/requirements-dev.txt
 	$(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check -r scripts/requirements-dev.txt

@@ -1,5 +1,5 @@
 // rollout(): nstep calls of mj_step, recorded.
-#include "rollout.h"
+#include "diffmj/rollout.h"
 
 #include <algorithm>
 #include <array>
@@ -10,28 +10,12 @@
 #include "base/parallel.h"
 #include "base/require.h"
 #include "mj/call.h"
+#include "model/workspace.h"
+#include "record/input.h"
 #include "record/trajectory.h"
 
 namespace diffmj {
 namespace {
-
-std::string shape(const char* width_name, int width, int nstep) {
-  return std::to_string(nstep) + " x " + std::to_string(width) + " (nstep x " + width_name +
-         ") or " + std::to_string(width) + " to hold one row";
-}
-
-void require_quaternions(const std::string& who, const Model& model, CVec qpos) {
-  const mjModel* m = model.mj();
-  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
-    if (m->jnt_type[j] != mjJNT_FREE && m->jnt_type[j] != mjJNT_BALL) continue;
-    const int at = m->jnt_qposadr[j] + (m->jnt_type[j] == mjJNT_FREE ? 3 : 0);
-    if (mju_norm(&qpos[static_cast<size_t>(at)], 4) < mjMINVAL) {
-      throw InputError(who + ": qpos[" + std::to_string(at) + ":" + std::to_string(at + 4) +
-                       "], the quaternion of " + model.element_name(mjOBJ_JOINT, j) +
-                       ", is zero; give a rotation, for instance 1 0 0 0");
-    }
-  }
-}
 
 // A bad state found by MuJoCo's own checks in the step just made, if any.
 struct BadState {
@@ -145,22 +129,27 @@ void record_state(const mjData* d, int i, Trajectory& t) {
   std::copy(d->act, d->act + t.na, at(t.act, t.na));
 }
 
+void resize_rows(int nstep, Trajectory& t) {
+  const auto n = static_cast<size_t>(nstep);
+  t.time.resize(n + 1);
+  t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
+  t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
+  t.act.resize((n + 1) * static_cast<size_t>(t.na));
+  t.qacc.resize(n * static_cast<size_t>(t.nv));
+  t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
+  t.steps.resize(n);
+}
+
 void allocate(const Model& model, const RolloutInput& input, int nstep, Trajectory& t) {
   t.nq = model.nq();
   t.nv = model.nv();
   t.na = model.na();
   t.nu = model.nu();
   t.nbody = model.nbody();
+  t.model_id = model.impl().id;
   t.nstep_asked = nstep;
   try {
-    const auto n = static_cast<size_t>(nstep);
-    t.time.resize(n + 1);
-    t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
-    t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
-    t.act.resize((n + 1) * static_cast<size_t>(t.na));
-    t.qacc.resize(n * static_cast<size_t>(t.nv));
-    t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
-    t.steps.resize(n);
+    resize_rows(nstep, t);
     const auto keep = [](CVec from, std::vector<double>& to) {
       to.assign(from.begin(), from.end());
     };
@@ -173,19 +162,6 @@ void allocate(const Model& model, const RolloutInput& input, int nstep, Trajecto
     throw MemoryError("rollout: no memory for a record of " + std::to_string(nstep) +
                       " steps; use fewer steps");
   }
-}
-
-// drops the rows of steps that were not completed
-void truncate(int nstep, Trajectory& t) {
-  t.nstep = nstep;
-  const auto n = static_cast<size_t>(nstep);
-  t.time.resize(n + 1);
-  t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
-  t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
-  t.act.resize((n + 1) * static_cast<size_t>(t.na));
-  t.qacc.resize(n * static_cast<size_t>(t.nv));
-  t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
-  t.steps.resize(n);
 }
 
 Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, StopSignal& stop) {
@@ -241,46 +217,12 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
     std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
     record_state(d, done + 1, t);
   }
-  truncate(done, t);
+  resize_rows(done, t);  // drops the rows of steps that were not completed
+  t.nstep = done;
   return t;
 }
 
 }  // namespace
-
-void require_input(const std::string& who, const Model& model, const RolloutInput& input,
-                   int nstep) {
-  if (nstep < 0) throw InputError(who + ": nstep is " + std::to_string(nstep) + ", expected >= 0");
-  const auto check = [&](const char* name, CVec x, int width, const std::string& expected,
-                         bool rows) {
-    if (x.empty()) return;
-    const auto w = static_cast<size_t>(width);
-    require_size(who, name, x.size(), w, rows ? w * static_cast<size_t>(nstep) : w, expected);
-    require_finite(who, name, x, w);
-  };
-  const auto single = [&](const char* name, CVec x, const char* size_name, int size) {
-    check(name, x, size, std::to_string(size) + " (" + size_name + ")", false);
-  };
-  const auto rows = [&](const char* name, CVec x, const char* width_name, int width) {
-    check(name, x, width, shape(width_name, width, nstep), true);
-  };
-  single("qpos", input.qpos, "nq", model.nq());
-  single("qvel", input.qvel, "nv", model.nv());
-  single("act", input.act, "na", model.na());
-  rows("ctrl", input.ctrl, "nu", model.nu());
-  rows("qfrc_applied", input.qfrc_applied, "nv", model.nv());
-  rows("xfrc_applied", input.xfrc_applied, "6 nbody", 6 * model.nbody());
-  single("mocap_pos", input.mocap_pos, "3 nmocap", 3 * model.nmocap());
-  single("mocap_quat", input.mocap_quat, "4 nmocap", 4 * model.nmocap());
-  if (!std::isfinite(input.time)) throw InputError(who + ": time is not finite");
-  if (!input.qpos.empty()) require_quaternions(who, model, input.qpos);
-}
-
-void reset_data(const Model& model, CVec mocap_pos, CVec mocap_quat, Workspace& workspace) {
-  mjData* d = workspace.data.get();
-  mj_call("mj_resetData", [&] { mj_resetData(model.mj(), d); });
-  std::copy(mocap_pos.begin(), mocap_pos.end(), d->mocap_pos);
-  std::copy(mocap_quat.begin(), mocap_quat.end(), d->mocap_quat);
-}
 
 Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
                    const RolloutOptions& options) {

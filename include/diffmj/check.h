@@ -32,6 +32,8 @@ struct CheckDirection {
   enum class Verdict { kAgrees, kDiffers, kInconclusive } verdict = Verdict::kAgrees;
 };
 
+const char* verdict_name(CheckDirection::Verdict verdict);  // "agrees", "differs", "inconclusive"
+
 // The place along the rollout that is nearest to a change of the active set.
 struct Kink {
   std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...

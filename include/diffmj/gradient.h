@@ -3,6 +3,7 @@
 #define DIFFMJ_GRADIENT_H_
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "diffmj/model.h"
@@ -28,6 +29,7 @@ struct Gradient {
   std::vector<double> ctrl;          // nstep x nu
   std::vector<double> qfrc_applied;  // nstep x nv
   std::vector<double> xfrc_applied;  // nstep x 6 nbody, if the rollout was given xfrc_applied
+  std::string message;               // of a batch: why every entry is NaN; empty if none is
 };
 
 // The exact derivative of the discrete steps that were taken (discrete adjoint, all states kept),

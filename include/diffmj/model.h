@@ -21,6 +21,8 @@ enum class GradientPath {
   kDifferences,  // differences of mj_step itself: the solution is not a root of inverse dynamics
 };
 
+const char* gradient_path_name(GradientPath path);  // "implicit", "differences"
+
 struct ModelOptions {
   Integrator integrator = Integrator::kModel;
 };

@@ -48,12 +48,14 @@ struct StepRecord {
 };
 
 struct Trajectory {
+  int model_id = 0;  // of the model it was made with, or a copy of it
   int nq = 0, nv = 0, na = 0, nu = 0, nbody = 0;
   int nstep = 0;  // steps completed: every array below has nstep or nstep + 1 rows
 
   std::vector<double> time;             // nstep + 1
   std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
-  std::vector<double> qacc;             // nstep x nv: acceleration at the start of each step
+  std::vector<double> qacc;             // nstep x nv: as mj_step leaves it; at the start of a step,
+                                        // for RK4 at its last stage
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
   std::vector<StepRecord> steps;        // nstep
 

@@ -3,21 +3,7 @@
 #include "diffmj/check.h"
 
 namespace diffmj::python {
-namespace {
-
-const char* verdict_name(CheckDirection::Verdict verdict) {
-  switch (verdict) {
-    case CheckDirection::Verdict::kAgrees:
-      return "agrees";
-    case CheckDirection::Verdict::kDiffers:
-      return "differs";
-    case CheckDirection::Verdict::kInconclusive:
-      return "inconclusive";
-  }
-  return "?";
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void bind_check(nb::module_& m) {
   nb::class_<CheckDirection>(m, "CheckDirection", "One random direction of a check.")

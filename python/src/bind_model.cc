@@ -12,10 +12,6 @@ ModelOptions options(const std::string& integrator) {
   return {.integrator = integrator_from_name(integrator)};
 }
 
-const char* path_name(GradientPath path) {
-  return path == GradientPath::kImplicit ? "implicit" : "differences";
-}
-
 }  // namespace
 
 void bind_model(nb::module_& m) {
@@ -37,7 +33,7 @@ void bind_model(nb::module_& m) {
       .def_static(
           "from_address",
           [](uintptr_t address, const std::string& integrator) {
-            const nb::gil_scoped_release no_gil;
+            // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
             return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
                                        options(integrator));
@@ -61,7 +57,8 @@ void bind_model(nb::module_& m) {
           "integrator", [](const Model& model) { return integrator_name(model.integrator()); },
           "MuJoCo's name of the integrator.")
       .def_prop_ro(
-          "gradient_path", [](const Model& model) { return path_name(model.gradient_path()); },
+          "gradient_path",
+          [](const Model& model) { return gradient_path_name(model.gradient_path()); },
           "'implicit' or 'differences'.")
       .def_prop_ro("gradient_path_reason", &Model::gradient_path_reason,
                    "What forced 'differences'; empty for 'implicit'.")

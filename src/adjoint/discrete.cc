@@ -8,8 +8,8 @@
 #include "diffmj/state.h"
 #include "integrate/step.h"
 #include "mj/call.h"
+#include "record/input.h"
 #include "record/trajectory.h"
-#include "rollout.h"
 
 namespace diffmj {
 namespace {
@@ -18,11 +18,11 @@ size_t size(int rows, int width) { return static_cast<size_t>(rows) * static_cas
 
 void require_cotangents(const std::string& who, const Model& model, const Trajectory& t,
                         const Cotangents& cotangents) {
-  if (t.nq != model.nq() || t.nv != model.nv() || t.na != model.na() || t.nu != model.nu() ||
-      t.nbody != model.nbody()) {
+  if (t.model_id != model.impl().id) {
     throw InputError(who + ": the trajectory was made with another model (nq, nv, na, nu = " +
                      std::to_string(t.nq) + ", " + std::to_string(t.nv) + ", " +
-                     std::to_string(t.na) + ", " + std::to_string(t.nu) + ")");
+                     std::to_string(t.na) + ", " + std::to_string(t.nu) +
+                     "); use the one it was rolled out with, or a copy of it");
   }
   const auto check = [&](const char* name, CVec x, int width) {
     if (x.empty()) return;
@@ -71,6 +71,13 @@ void allocate(const Trajectory& t, double value, Gradient& g) {
   g.ctrl.assign(size(nstep, t.nu), value);
   g.qfrc_applied.assign(size(nstep, t.nv), value);
   g.xfrc_applied.assign(t.xfrc_applied.empty() ? 0 : size(nstep, 6 * t.nbody), value);
+}
+
+std::string not_finite(const Trajectory& t, int step) {
+  return "the gradient is not finite from step " + std::to_string(step) + " of " +
+         std::to_string(t.nstep) +
+         " backwards: the motion amplifies small changes beyond what numbers hold; use a shorter "
+         "horizon, or a smaller timestep if the motion is unstable";
 }
 
 void copy_row(const Matrix& from, int i, std::vector<double>& to) {
@@ -132,10 +139,7 @@ Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
     case SweepOutcome::kStopped:
       throw Interrupted("rollout_pullback: interrupted");
     case SweepOutcome::kNotFinite:
-      throw RolloutError("rollout_pullback: the gradient is not finite from step " +
-                         std::to_string(failed_step) + " of " + std::to_string(trajectory.nstep) +
-                         " backwards: the motion amplifies small changes beyond what numbers hold; "
-                         "use a shorter horizon, or a smaller timestep if the motion is unstable");
+      throw RolloutError("rollout_pullback: " + not_finite(trajectory, failed_step));
   }
   return gradient;
 }
@@ -158,16 +162,22 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
   StopSignal stop(options.interrupted);
   parallel_for(static_cast<int>(out.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    SweepOutcome outcome = SweepOutcome::kNotFinite;
+    std::string failure = trajectories[k].message;
     if (trajectories[k].ok()) {
-      WorkspaceLease workspace(model.impl());
-      int failed_step = 0;
-      outcome = discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
-                                 failed_step);
+      try {
+        WorkspaceLease workspace(model.impl());
+        int failed_step = 0;
+        if (discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
+                             failed_step) == SweepOutcome::kNotFinite) {
+          failure = not_finite(trajectories[k], failed_step);
+        }
+      } catch (const Error& error) {
+        failure = error.what();
+      }
     }
-    if (outcome == SweepOutcome::kNotFinite) {
-      allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
-    }
+    if (failure.empty()) return;
+    allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
+    out[k].message = failure;
   });
   if (stop.stopped()) throw Interrupted("rollout_pullback: interrupted");
   return out;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -60,18 +61,42 @@ void parallel_for(int n, int nthread, StopSignal& stop,
     done.notify_one();
   };
 
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(nthread));
-  for (int t = 0; t < nthread; t++) threads.emplace_back(work);
+  // joins whatever happens: a thread that is destroyed while it runs ends the process
+  struct Threads {
+    std::vector<std::thread> list;
+    ~Threads() {
+      for (std::thread& thread : list) thread.join();
+    }
+  };
   {
-    std::unique_lock lock(mutex);
-    while (!done.wait_for(lock, kPollInterval, [&] { return running == 0; })) {
-      lock.unlock();
-      stop.poll();
-      lock.lock();
+    Threads threads;
+    threads.list.reserve(static_cast<size_t>(nthread));
+    for (int t = 0; t < nthread; t++) {
+      try {
+        threads.list.emplace_back(work);
+      } catch (const std::system_error&) {
+        // the system has no more: those that started do the work
+        const std::lock_guard lock(mutex);
+        running -= nthread - t;
+        break;
+      }
+    }
+    if (threads.list.empty()) {
+      for (int i = next++; i < n && !stop.poll(); i = next++) fn(i, stop);
+      return;
+    }
+    try {
+      std::unique_lock lock(mutex);
+      while (!done.wait_for(lock, kPollInterval, [&] { return running == 0; })) {
+        lock.unlock();
+        stop.poll();
+        lock.lock();
+      }
+    } catch (...) {
+      stop.stop();
+      throw;
     }
   }
-  for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -15,6 +15,7 @@ class StopSignal {
   explicit StopSignal(const std::function<bool()>& interrupted) : interrupted_(interrupted) {}
   // The calling thread: polls if it is time to. Any thread may call stopped().
   bool poll();
+  void stop() { stopped_.store(true, std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
  private:

@@ -18,8 +18,10 @@ RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptio
     gaps.push_back((plus - 2 * f0 + minus) / (2 * h));
     row.assign(1, (plus - minus) / (2 * h));
     // differences of numbers of this size cannot be better
-    const double rounding = std::numeric_limits<double>::epsilon() *
-                            (std::abs(f0) + std::abs(plus) + std::abs(minus)) / (2 * h);
+    const double rounding = (std::numeric_limits<double>::epsilon() *
+                                 (std::abs(f0) + std::abs(plus) + std::abs(minus)) +
+                             options.noise) /
+                            (2 * h);
     roundings.push_back(rounding);
     // even powers of h only: column k removes h^(2k)
     double factor = 4;

@@ -9,6 +9,7 @@ namespace diffmj {
 struct RiddersOptions {
   double step = 1e-3;  // the first and largest
   int levels = 14;     // every level halves the step
+  double noise = 0;    // rounding error of f, beside that of its value
 };
 
 struct RiddersResult {

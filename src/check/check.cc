@@ -13,8 +13,8 @@
 #include "diffmj/gradient.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
+#include "record/input.h"
 #include "record/trajectory.h"
-#include "rollout.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/oracle.h"
 
@@ -215,6 +215,13 @@ CheckDirection compare(double adjoint, const RiddersResult& numeric, double typi
 }
 
 }  // namespace
+
+const char* verdict_name(CheckDirection::Verdict verdict) {
+  using Verdict = CheckDirection::Verdict;
+  return verdict == Verdict::kAgrees    ? "agrees"
+         : verdict == Verdict::kDiffers ? "differs"
+                                        : "inconclusive";
+}
 
 CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
                            const CheckOptions& options) {

@@ -84,18 +84,6 @@ Summary summarize(const CheckReport& report) {
   return s;
 }
 
-const char* verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kAgrees:
-      return "agrees";
-    case Verdict::kDiffers:
-      return "differs";
-    case Verdict::kInconclusive:
-      return "inconclusive";
-  }
-  return "unknown";
-}
-
 Json json_kink(const Kink& kink) {
   if (kink.step < 0) return nullptr;
   return {
@@ -114,7 +102,7 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
                           {"verdict", verdict_name(d.verdict)}});
   }
   Json result = json_header(setup);
-  result["path"] = path_name(report.path);
+  result["path"] = gradient_path_name(report.path);
   result["path_reason"] = report.path_reason;
   result["seed"] = options.seed;
   result["tolerance"] = options.tolerance;

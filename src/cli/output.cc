@@ -114,7 +114,7 @@ Json json_header(const Setup& setup) {
             {"integrator", integrator_name(model.integrator())}}},
           {"start", setup.start},
           {"nstep", setup.nstep},
-          {"path", path_name(model.gradient_path())},
+          {"path", gradient_path_name(model.gradient_path())},
           {"path_reason", model.gradient_path_reason()}};
 }
 
@@ -124,16 +124,6 @@ Json json_warnings(const std::vector<Warning>& warnings) {
     out.push_back({{"text", w.text}, {"first_step", w.first_step}, {"count", w.count}});
   }
   return out;
-}
-
-const char* path_name(GradientPath path) {
-  switch (path) {
-    case GradientPath::kImplicit:
-      return "implicit";
-    case GradientPath::kDifferences:
-      return "differences";
-  }
-  return "unknown";
 }
 
 }  // namespace diffmj::cli

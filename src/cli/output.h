@@ -50,8 +50,6 @@ Json json_rows(std::span<const double> values, size_t rows, int width);
 Json json_header(const Setup& setup);
 Json json_warnings(const std::vector<Warning>& warnings);
 
-const char* path_name(GradientPath path);
-
 }  // namespace diffmj::cli
 
 #endif  // DIFFMJ_CLI_OUTPUT_H_

@@ -12,15 +12,6 @@
 
 namespace diffmj {
 
-// Calls fn(dof) for every rotation, dof the first of its three.
-template <class Fn>
-void for_each_rotation(const mjModel* m, Fn&& fn) {
-  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
-    if (m->jnt_type[j] == mjJNT_BALL) fn(m->jnt_dofadr[j]);
-    if (m->jnt_type[j] == mjJNT_FREE) fn(m->jnt_dofadr[j] + 3);
-  }
-}
-
 // q' = q ⊕ u. Adds to q_bar and u_bar (nv each, tangent).
 void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar, Vec u_bar);
 

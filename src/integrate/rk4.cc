@@ -18,10 +18,6 @@ constexpr double kA[kStages][kStages] = {
 constexpr double kB[kStages] = {1. / 6, 1. / 3, 1. / 3, 1. / 6};
 constexpr double kC[kStages] = {0, 0.5, 0.5, 1};
 
-Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
-  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
-}
-
 // y += s x
 void add_scaled(Vec y, double s, CVec x) {
   if (s != 0) eigen(y) += s * eigen(x);
@@ -95,7 +91,7 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
   // v' = v + h Σ b_i a_i
   bar.x.middleCols(nv, nv) += bar.next.middleCols(nv, nv);
 
-  // act' = next(act, Σ b_i act_dot_i), with what the data holds at the last stage
+  // act' = next(act, Σ b_i act_dot_i), with the actuator velocities of one of the stages
   std::vector<double>& act_dot = workspace.saved_act_dot;
   Matrix& act_dot_bar = workspace.act_dot_bar;
   act_dot_bar.setZero(ncotangent, na);
@@ -103,6 +99,8 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     std::fill(act_dot.begin(), act_dot.end(), 0.0);
     for (int i = 0; i < kStages; i++) add_scaled(act_dot, kB[i], workspace.stages[i].act_dot);
     workspace.act_next_bar = bar.next.rightCols(na);
+    evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
+                    workspace);
     next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
                              act_dot_bar, workspace);
   }
@@ -124,11 +122,11 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     evaluate_stages(impl, problem.in, workspace);
     newton_factorize(m, d, stage.qacc, workspace);
 
-    // a_i, act_dot_i = F(x_i); act' also reads actuator velocities of the last stage
+    // a_i, act_dot_i = F(x_i)
     OracleMultipliers multipliers;
     if (na > 0) {
       multipliers.act_dot_bar = &stage.act_dot_bar;
-      if (i == kStages - 1) {
+      if (i == kRk4ActivationStage) {
         problem.act_from = in.act;
         problem.act_dot_from = act_dot;
         problem.act_next = true;

@@ -3,14 +3,11 @@
 #include "integrate/manifold.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/probes.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
 namespace {
-
-Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
-  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
-}
 
 // mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
 void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
@@ -133,51 +130,65 @@ void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepB
   mjData* d = workspace.data.get();
   const int nv = impl.nv, na = impl.na;
   std::vector<double>& base = workspace.next_qpos;
-  mj_call("mj_step", [&] {
-    write_input(m, d, in);
-    mj_step(m, d);
-  });
-  std::copy(d->qpos, d->qpos + impl.nq, base.begin());
+  const Vec center = workspace.tangent_center, plus = workspace.tangent_plus,
+            minus = workspace.tangent_minus;
 
-  const auto side = [&](double s, auto&& set, std::vector<double>& tangent) {
+  // the state after the step, as a tangent from its position without perturbation
+  const auto step = [&](auto&& set, Vec tangent) {
     mj_call("mj_step", [&] {
       write_input(m, d, in);
-      set(s);
+      set();
       mj_step(m, d);
       mj_differentiatePos(m, tangent.data(), 1, base.data(), d->qpos);
     });
     std::copy(d->qvel, d->qvel + nv, tangent.begin() + nv);
     std::copy(d->act, d->act + na, tangent.begin() + 2 * nv);
+    return d->nefc;
   };
-  const auto column = [&](double scale, Eigen::Index j, Matrix& to, auto&& set) {
-    const double h = kStep * std::max(1.0, std::abs(scale));
-    side(h, set, workspace.tangent_plus);
-    side(-h, set, workspace.tangent_minus);
-    to.col(j) += bar.next *
-                 (eigen(CVec(workspace.tangent_plus)) - eigen(CVec(workspace.tangent_minus))) /
-                 (2 * h);
+  mj_call("mj_step", [&] {
+    write_input(m, d, in);
+    mj_step(m, d);
+  });
+  std::copy(d->qpos, d->qpos + impl.nq, base.begin());
+  const int rows = step([] {}, center);
+
+  // gradient: where rows appear or vanish on one side, the other side alone is taken
+  const auto column = [&](double size, double shift, Eigen::Index j, Matrix& to, auto&& move) {
+    const double h = kStep * size;
+    const bool up = step([&] { move(shift * h + h); }, plus) == rows;
+    const bool down = step([&] { move(shift * h - h); }, minus) == rows;
+    const bool one_sided = shift == 0 && up != down;
+    const CVec high = one_sided && !up ? CVec(center) : CVec(plus);
+    const CVec low = one_sided && !down ? CVec(center) : CVec(minus);
+    workspace.difference = (eigen(high) - eigen(low)) / (one_sided ? h : 2 * h);
+    to.col(j).noalias() += bar.next * workspace.difference;
+  };
+  const auto size = [](CVec x, int j) {
+    return x.empty() ? 1 : std::max(1.0, std::abs(x[static_cast<size_t>(j)]));
   };
 
   for (int j = 0; j < nv; j++) {
-    column(1, j, bar.x, [&](double s) {
+    column(position_size(impl, j, in.qpos), 0, j, bar.x, [&](double s) {
       std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
       workspace.direction[static_cast<size_t>(j)] = s;
       mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
     });
-    const auto k = static_cast<size_t>(j);
-    column(in.qvel[k], nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
-    column(in.qfrc_applied.empty() ? 1 : in.qfrc_applied[k], j, bar.qfrc_applied,
+    column(size(in.qvel, j), 0, nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
+    column(size(in.qfrc_applied, j), 0, j, bar.qfrc_applied,
            [&](double s) { d->qfrc_applied[j] += s; });
   }
   for (int j = 0; j < na; j++) {
-    column(1, 2 * nv + j, bar.x, [&](double s) { d->act[j] += s; });
+    const double shift = activation_shift(impl, j, in.act[static_cast<size_t>(j)], kStep) / kStep;
+    column(1, shift, 2 * nv + j, bar.x, [&](double s) { d->act[j] += s; });
   }
   for (int j = 0; j < impl.nu; j++) {
-    column(in.ctrl.empty() ? 1 : in.ctrl[static_cast<size_t>(j)], j, bar.ctrl,
+    const double u = in.ctrl.empty() ? 0.0 : in.ctrl[static_cast<size_t>(j)];
+    const double h = kStep * size(in.ctrl, j);
+    column(size(in.ctrl, j), control_shift(impl, j, u, h) / h, j, bar.ctrl,
            [&](double s) { d->ctrl[j] += s; });
   }
   for (int j = 6; j < bar.xfrc_applied.cols(); j++) {
-    column(in.xfrc_applied[static_cast<size_t>(j)], j, bar.xfrc_applied,
+    column(size(in.xfrc_applied, j), 0, j, bar.xfrc_applied,
            [&](double s) { d->xfrc_applied[j] += s; });
   }
 }

@@ -16,21 +16,6 @@ void read_mass_matrix(const mjModel* m, const mjData* d, Matrix& M) {
   }
 }
 
-void read_jacobian(const mjModel* m, const mjData* d, Matrix& J) {
-  const auto nv = static_cast<int>(m->nv);
-  J.resize(d->nefc, nv);
-  if (!mj_isSparse(m)) {
-    J = Eigen::Map<const Matrix>(d->efc_J, d->nefc, nv);
-    return;
-  }
-  J.setZero();
-  for (int i = 0; i < d->nefc; i++) {
-    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
-      J(i, d->efc_J_colind[k]) = d->efc_J[k];
-    }
-  }
-}
-
 std::string hidden_state(const mjModel* m) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     if (m->actuator_delay[i] > 0) {

@@ -16,19 +16,25 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using VectorMap = Eigen::Map<Eigen::VectorXd>;
 using ConstVectorMap = Eigen::Map<const Eigen::VectorXd>;
 
-inline CVec view(const mjtNum* data, int size) { return {data, static_cast<size_t>(size)}; }
-inline Vec view(mjtNum* data, int size) { return {data, static_cast<size_t>(size)}; }
 inline ConstVectorMap eigen(CVec x) { return {x.data(), static_cast<Eigen::Index>(x.size())}; }
 inline VectorMap eigen(Vec x) { return {x.data(), static_cast<Eigen::Index>(x.size())}; }
+
+// Part of row i of a matrix.
+inline Vec row_part(Matrix& matrix, Eigen::Index i, int begin, int size) {
+  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
+}
+inline CVec row_part(const Matrix& matrix, Eigen::Index i, int begin, int size) {
+  return {matrix.row(i).data() + begin, static_cast<size_t>(size)};
+}
 
 // M, both triangles. M is nv x nv.
 void read_mass_matrix(const mjModel* m, const mjData* d, Matrix& M);
 
-// J, rows that are zero included. J is resized to nefc x nv.
-void read_jacobian(const mjModel* m, const mjData* d, Matrix& J);
-
 // Angular velocities of RK4's stages carry the Runge-Kutta-Munthe-Kaas correction since 4.0.
 inline constexpr bool kRk4CorrectsRotations = mjVERSION_HEADER >= 4000000;
+
+// The stage of RK4 whose actuator velocities the next activations read (the bristle of a dcmotor).
+inline constexpr int kRk4ActivationStage = mjVERSION_HEADER >= 4000000 ? 0 : 3;
 
 // An enable flag, 0 where this version does not have it.
 #if mjVERSION_HEADER >= 4000000

@@ -4,6 +4,7 @@
 #include <mujoco/mujoco.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
@@ -27,6 +28,8 @@ constexpr std::array<std::pair<Integrator, const char*>, 6> kIntegratorNames = {
     {Integrator::kImplicitFast, "implicitfast"},
     {Integrator::kDiscrete, "discrete"},
 }};
+
+std::atomic<int> next_model_id{1};
 
 int to_mujoco(Integrator integrator) { return static_cast<int>(integrator) - 1; }
 
@@ -52,6 +55,10 @@ const char* integrator_name(Integrator integrator) {
   return "?";
 }
 
+const char* gradient_path_name(GradientPath path) {
+  return path == GradientPath::kImplicit ? "implicit" : "differences";
+}
+
 Integrator integrator_from_name(const std::string& name) {
   std::string known;
   for (const auto& [value, word] : kIntegratorNames) {
@@ -61,7 +68,8 @@ Integrator integrator_from_name(const std::string& name) {
   throw InputError("integrator '" + name + "' is not known; use one of " + known);
 }
 
-ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options) : mj_(std::move(compiled)) {
+ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
+    : id(next_model_id++), mj_(std::move(compiled)) {
   mjModel* m = mj_.get();
   nq = static_cast<int>(m->nq);
   nv = static_cast<int>(m->nv);
@@ -69,6 +77,13 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options) : mj_(std
   nu = static_cast<int>(m->nu);
   nbody = static_cast<int>(m->nbody);
   nmocap = static_cast<int>(m->nmocap);
+  ctrl_actuator.resize(static_cast<size_t>(nu));
+  act_actuator.resize(static_cast<size_t>(na));
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    std::fill_n(ctrl_actuator.begin() + m->actuator_ctrladr[i], m->actuator_ctrlnum[i], i);
+    if (m->actuator_actadr[i] < 0) continue;
+    std::fill_n(act_actuator.begin() + m->actuator_actadr[i], m->actuator_actnum[i], i);
+  }
   if (options.integrator != Integrator::kModel) m->opt.integrator = to_mujoco(options.integrator);
   refuse_unsupported();
 

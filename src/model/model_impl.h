@@ -31,6 +31,9 @@ class ModelImpl {
   const mjModel* tight() const { return tight_.get(); }
 
   int nq, nv, na, nu, nbody, nmocap;
+  std::vector<int> ctrl_actuator,
+      act_actuator;  // nu, na: the actuator a control or activation is of
+  const int id;      // of this model among all that were made
   Advance advance = Advance::kExplicit;
   GradientPath path = GradientPath::kImplicit;
   std::string path_reason;

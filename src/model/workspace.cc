@@ -25,7 +25,7 @@ Workspace::Workspace(const ModelImpl& impl) {
   }
   for (auto* x : {&saved_qpos, &next_qpos}) x->resize(nq);
   for (auto* x : {&saved_act, &saved_act_dot}) x->resize(na);
-  for (auto* x : {&tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
+  for (auto* x : {&tangent_center, &tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
   body_jacobian.resize(6 * nv);
   for (Stage& stage : stages) {
     stage.qpos.resize(nq);

@@ -9,6 +9,7 @@
 #include "mj/handle.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
+#include "stages/row_match.h"
 
 namespace diffmj {
 
@@ -36,20 +37,23 @@ class Workspace {
   Outputs base, probe;
   Eigen::MatrixXd samples;               // ncotangent x 4
   std::vector<double> probe_y, probe_f;  // nefc
-  std::vector<int> row_type, row_id;     // nefc: rows of the base
-  std::vector<int> contact_geom;         // 2 ncon: " contacts
-  std::vector<double> direction;         // nv
+  RowMatch rows;
+  std::vector<double> direction;  // nv
 
   // advance: state to come back to
   std::vector<double> saved_qpos, saved_qvel, saved_act, saved_act_dot;  // nq, nv, na, na
 
   // steps: one row per cotangent that is pulled back at once
-  std::vector<double> F;                                       // nv: M a
-  Matrix response;                                             // nv x nv: row i is b of F = e_i
-  Matrix a_bar, b_bar, mu, lambda;                             // ncotangent x nv
-  Matrix act_next_bar, act_dot_bar;                            // ncotangent x na
-  std::vector<double> body_jacobian;                           // 6 x nv
-  std::vector<double> next_qpos, tangent_plus, tangent_minus;  // nq, 2 nv + na (step differences)
+  std::vector<double> F;              // nv: M a
+  Matrix response;                    // nv x nv: row i is b of F = e_i
+  Matrix a_bar, b_bar, mu, lambda;    // ncotangent x nv
+  Matrix act_next_bar, act_dot_bar;   // ncotangent x na
+  std::vector<double> body_jacobian;  // 6 x nv
+
+  // step differences
+  std::vector<double> next_qpos;                                    // nq
+  std::vector<double> tangent_center, tangent_plus, tangent_minus;  // 2 nv + na
+  Eigen::VectorXd difference;                                       // 2 nv + na
 
   // RK4: the four stages
   struct Stage {

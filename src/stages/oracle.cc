@@ -6,6 +6,7 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/probes.h"
 
 namespace diffmj {
 namespace {
@@ -27,33 +28,9 @@ void run_stages(const mjModel* m, mjData* d, From from) {
   mj_fwdAcceleration(m, d);
 }
 
-void remember_rows(const mjData* d, Workspace& workspace) {
-  workspace.row_type.assign(d->efc_type, d->efc_type + d->nefc);
-  workspace.row_id.assign(d->efc_id, d->efc_id + d->nefc);
-  workspace.contact_geom.clear();
-  for (int i = 0; i < d->ncon; i++) {
-    for (int geom : d->contact[i].geom) workspace.contact_geom.push_back(geom);
-  }
-}
-
-bool rows_are_those_of_base(const mjData* d, const Workspace& workspace) {
-  if (static_cast<size_t>(d->nefc) != workspace.row_type.size() ||
-      2 * static_cast<size_t>(d->ncon) != workspace.contact_geom.size()) {
-    return false;
-  }
-  for (int i = 0; i < d->ncon; i++) {
-    if (!std::equal(d->contact[i].geom, d->contact[i].geom + 2,
-                    &workspace.contact_geom[2 * static_cast<size_t>(i)])) {
-      return false;
-    }
-  }
-  return std::equal(d->efc_type, d->efc_type + d->nefc, workspace.row_type.begin()) &&
-         std::equal(d->efc_id, d->efc_id + d->nefc, workspace.row_id.begin());
-}
-
-// outputs at the input now in d; rows keep the zone they have at the base, so that the derivative
-// is that of the side the forward pass is on, however near the next zone is; returns false if the
-// rows are not those of the base
+// Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
+// appear carry no force, so that the derivative is that of the side the forward pass is on, however
+// near the next zone or contact is. Returns false if a row of the base has vanished.
 bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
               Workspace::Outputs& out, Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -69,9 +46,10 @@ bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
     mj_mulJacVec(m, d, y.data(), problem.qacc.data());
     mju_subFrom(y.data(), d->efc_aref, d->nefc);
   });
-  const bool same_rows = rows_are_those_of_base(d, workspace);
+  const bool all_rows = workspace.rows.match(d);
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-    const Zone zone = same_rows ? workspace.zone[static_cast<size_t>(i)] : constraint_zone(d, y, i);
+    const int base = workspace.rows.base_row(i);
+    const Zone zone = base >= 0 ? workspace.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
     constraint_force(d, zone, y, i, f);
   }
   mj_call("mj_mulJacTVec", [&] {
@@ -89,7 +67,7 @@ bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
     }
     advance_with_force(impl, problem.F, out.b, out.act_next, workspace);
   }
-  return same_rows;
+  return all_rows;
 }
 
 double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
@@ -188,19 +166,19 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   if (d->efm_active) {
     throw Error("oracle_pullback: the solver's metric is not the mass matrix");  // see choose_path
   }
-  remember_rows(d, workspace);
+  workspace.rows.set_base(d);
   evaluate(impl, problem, From::kActuation, workspace.base, workspace);
 
   // samples: the contraction at four places; sample(k, ...) fills the k-th, where set moved the
-  // input, and returns whether the rows are still those of the base
+  // input, and returns whether all rows of the base are still there
   Eigen::MatrixXd& samples = workspace.samples;
   samples.resize(x_bar.rows(), 4);
   const auto sample = [&](Eigen::Index k, From from, auto&& set) {
     write_input(m, d, problem.in);
     set();
-    const bool same_rows = evaluate(impl, problem, from, workspace.probe, workspace);
+    const bool all_rows = evaluate(impl, problem, from, workspace.probe, workspace);
     contract(multipliers, workspace.probe, workspace.base, samples.col(k));
-    return same_rows;
+    return all_rows;
   };
   const auto central = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& move) {
     sample(0, from, [&] { move(h); });
@@ -209,22 +187,16 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   };
   const auto scaled = [](double h, double x) { return h * std::max(1.0, std::abs(x)); };
 
-  // controls; at a bound both samples move inside, where the clamp's slope is one
+  // controls and activations
   for (int j = 0; j < impl.nu; j++) {
     const double u = problem.in.ctrl.empty() ? 0.0 : problem.in.ctrl[static_cast<size_t>(j)];
-    const double h = scaled(kStep, u);
-    double shift = 0;
-    if (m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL)) {
-      const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
-      if (u >= low && u < low + h) shift = h;
-      if (u <= high && u > high - h) shift = -h;
-    }
+    const double h = scaled(kStep, u), shift = control_shift(impl, j, u, h);
     central(From::kActuation, h, j, ctrl_bar, [&](double s) { d->ctrl[j] += shift + s; });
   }
-
-  // activations
   for (int j = 0; j < impl.na; j++) {
-    central(From::kActuation, kStep, 2 * impl.nv + j, x_bar, [&](double s) { d->act[j] += s; });
+    const double shift = activation_shift(impl, j, problem.in.act[static_cast<size_t>(j)], kStep);
+    central(From::kActuation, kStep, 2 * impl.nv + j, x_bar,
+            [&](double s) { d->act[j] += shift + s; });
   }
 
   // velocities
@@ -233,8 +205,8 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
             impl.nv + j, x_bar, [&](double s) { d->qvel[j] += s; });
   }
 
-  // positions: two steps on either side, extrapolated; only the side on which no row appears or
-  // vanishes, or smaller steps if there is none
+  // positions: two steps on either side, extrapolated; only the side on which no row vanishes, or
+  // smaller steps if there is none
   for (int j = 0; j < impl.nv; j++) {
     const auto at = [&](Eigen::Index k, double s) {
       return sample(k, From::kPosition, [&] {
@@ -243,9 +215,10 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
         mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
       });
     };
-    for (double h = kPositionStep;; h /= 10) {
+    const double size = position_size(impl, j, problem.in.qpos);
+    for (double h = kPositionStep * size;; h /= 10) {
       const bool plus = at(0, h) & at(2, 2 * h), minus = at(1, -h) & at(3, -2 * h);
-      if (plus == minus && !plus && h > kSmallestStep) continue;
+      if (!plus && !minus && h > kSmallestStep * size) continue;
       if (plus == minus) {
         x_bar.col(j) +=
             (8 * (samples.col(0) - samples.col(1)) - samples.col(2) + samples.col(3)) / (12 * h);

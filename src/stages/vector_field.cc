@@ -6,13 +6,6 @@
 namespace diffmj {
 namespace {
 
-Vec row(Matrix& matrix, Eigen::Index i) {
-  return {matrix.row(i).data(), static_cast<size_t>(matrix.cols())};
-}
-CVec row(const Matrix& matrix, Eigen::Index i) {
-  return {matrix.row(i).data(), static_cast<size_t>(matrix.cols())};
-}
-
 // xfrc_applied acts at the bodies' centres of mass: λᵀ Jᵀ xfrc
 void xfrc_pullback(const ModelImpl& impl, const Matrix& lambda, Matrix& xfrc_bar,
                    Workspace& workspace) {
@@ -34,7 +27,7 @@ void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, 
   Matrix& lambda = workspace.lambda;
   lambda.resize(a_bar.rows(), impl.nv);
   for (Eigen::Index i = 0; i < a_bar.rows(); i++) {
-    newton_solve(workspace, row(a_bar, i), row(lambda, i));
+    newton_solve(workspace, row_part(a_bar, i, 0, impl.nv), row_part(lambda, i, 0, impl.nv));
   }
   // g contains -qfrc_applied and -Jᵀ xfrc_applied
   bar.qfrc_applied += lambda;

@@ -32,6 +32,19 @@ TEST(ParallelFor, ThrowsAgainWhatFails) {
   }
 }
 
+// a poll that throws stops the work and is thrown again; no thread is left running
+TEST(ParallelFor, PollThatThrows) {
+  const std::function<bool()> broken = []() -> bool { throw std::runtime_error("poll"); };
+  StopSignal stop(broken);
+  EXPECT_THROW(parallel_for(50, 2, stop,
+                            [](int, StopSignal& s) {
+                              while (!s.stopped()) {
+                                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                              }
+                            }),
+               std::runtime_error);
+}
+
 TEST(ParallelFor, StopsWhenInterrupted) {
   for (int nthread : {1, 2}) {
     const auto caller = std::this_thread::get_id();

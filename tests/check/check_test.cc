@@ -37,7 +37,7 @@ const char* const kBall =
     "<geom name='floor' type='plane' size='5 5 1'/><body name='ball'><joint type='slide' "
     "axis='0 0 1'/><geom name='ball' size='.1'/></body></worldbody></mujoco>";
 
-// 1e-9 m above a floor with MuJoCo's default contacts, moving slowly: any difference crosses
+// 1e-11 m inside a floor with MuJoCo's default contacts, moving slowly: any difference crosses
 TEST(Check, IsInconclusiveAtFirstTouch) {
   const Model model = Model::from_xml(kBall);
   const Vector qpos = {0.1 - 1e-11}, qvel = {-1e-3};

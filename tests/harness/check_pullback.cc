@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <random>
 
@@ -117,6 +118,11 @@ size_t allocations() { return allocation_count; }
     for (double& value : u) value /= length;
     const Vector pullback = pulled(op, x, y_bar, zero);
     const double adjoint = dot(pullback, u);
+    // y - y0 has the rounding of y0
+    double noise = 0;
+    for (size_t i = 0; !op.minus && i < ny; i++) {
+      noise += std::numeric_limits<double>::epsilon() * std::abs(y_bar[i] * y0[i]);
+    }
     const RiddersResult numeric = ridders(
         [&](double h) {
           Vector dx = u;
@@ -129,12 +135,12 @@ size_t allocations() { return allocation_count; }
           }
           return dot(y_bar, minus(op, op.forward(moved), y0));
         },
-        {.step = options.step});
+        {.step = options.step, .noise = noise});
 
     const double typical =
         std::sqrt(dot(pullback, pullback) / static_cast<double>(std::max<size_t>(ntangent, 1)));
     const double scale =
-        std::max({std::abs(adjoint), std::abs(numeric.derivative), typical, 1e-12});
+        std::max({std::abs(adjoint), std::abs(numeric.derivative), typical, options.smallest});
     const double bar = std::max(numeric.error_bar, numeric.corner);
     const auto numbers = [&](::testing::AssertionResult result) {
       return result << " in direction " << k << ": adjoint " << adjoint << ", differences "

@@ -20,7 +20,8 @@ struct Operation {  // what the harness sees of a stage, a step or a whole rollo
 };
 
 struct CheckPullbackOptions {
-  double tolerance = 1e-6;  // relative to max(|adjoint|, |numeric|, |pullback|/√n)
+  double tolerance = 1e-6;  // relative to max(|adjoint|, |numeric|, |pullback|/√n, smallest)
+  double smallest = 1e-12;  // derivatives below this size are zero
   double step = 1e-3;       // first step of Ridders' extrapolation
   int directions = 8;
   unsigned seed = 1;  // printed on failure

@@ -26,8 +26,8 @@ std::vector<std::string> zoo_names();
 Scene zoo(const std::string& name, const ModelOptions& options = {});
 std::string testdata(const std::string& name);
 
-// A tree of bodies with random joints, limits, springs, contacts, tendons and actuators, made
-// through mjSpec. The state is one its contacts and limits are active at.
+// A tree of bodies with random joints, limits, springs, contacts and actuators, made through
+// mjSpec. The state is one its contacts and limits are active at.
 Scene random_scene(unsigned seed);
 
 // MyoSuite's hand with two balls in it, after they have come to lie in the palm.

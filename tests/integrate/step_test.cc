@@ -7,7 +7,7 @@
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
-#include "rollout.h"
+#include "record/input.h"
 
 namespace diffmj {
 namespace {
@@ -15,10 +15,10 @@ namespace {
 const std::vector<Integrator> kIntegrators = {Integrator::kEuler, Integrator::kRk4,
                                               Integrator::kImplicit, Integrator::kImplicitFast};
 // joints, rotations, activations, damping, fluid, contacts, equalities, tendons
-const std::vector<std::string> kModels = {"joints_order",  "joints_ball",       "spin_free",
-                                          "act_basic",     "springs_poly",      "fluid_ellipsoid",
-                                          "contact_plane", "contact_plane_ell", "eq_weld",
-                                          "tendon_wrap",   "act_muscle"};
+const std::vector<std::string> kModels = {
+    "joints_order",    "joints_ball",   "spin_free",         "act_basic", "springs_poly",
+    "fluid_ellipsoid", "contact_plane", "contact_plane_ell", "eq_weld",   "tendon_wrap",
+    "act_muscle",      "act_servo",     "act_general",       "adhesion"};
 
 TEST(Step, PullbackOfEveryIntegratorMatchesDifferences) {
   for (Integrator integrator : kIntegrators) {
@@ -39,10 +39,13 @@ TEST(Step, DifferencesAgreeWithImplicitPath) {
     const Scene scene = zoo(name);
     const Model model = scene.model.tightened();
     const ModelImpl& impl = model.impl();
-    const Trajectory t = rollout(model, scene.input(), 1);
+    const Vector xfrc_applied(6 * static_cast<size_t>(model.nbody()), 0.1);
+    RolloutInput pushed = scene.input();
+    pushed.xfrc_applied = xfrc_applied;
+    const Trajectory t = rollout(model, pushed, 1);
     WorkspaceLease workspace(impl);
     reset_data(model, scene.mocap_pos, scene.mocap_quat, *workspace);
-    const Vector xfrc(6 * static_cast<size_t>(model.nbody()), 0.1);
+    const Vector& xfrc = xfrc_applied;
     const StepInput in{.time = 0,
                        .qpos = scene.x.qpos,
                        .qvel = scene.x.qvel,
@@ -50,10 +53,10 @@ TEST(Step, DifferencesAgreeWithImplicitPath) {
                        .qacc_warmstart = {},
                        .ctrl = scene.ctrl,
                        .qfrc_applied = {},
-                       .xfrc_applied = {}};
+                       .xfrc_applied = xfrc};
     StepBar implicit, differences;
     for (StepBar* bar : {&implicit, &differences}) {
-      bar->resize(impl, model.ntangent(), false);
+      bar->resize(impl, model.ntangent(), true);
       bar->next.setIdentity();
     }
     step_pullback(impl, in, t.qacc, implicit, *workspace);
@@ -65,6 +68,8 @@ TEST(Step, DifferencesAgreeWithImplicitPath) {
               kTolerance * (implicit.ctrl.norm() + 1e-3));
     EXPECT_LE((implicit.qfrc_applied - differences.qfrc_applied).norm(),
               kTolerance * implicit.qfrc_applied.norm());
+    EXPECT_LE((implicit.xfrc_applied - differences.xfrc_applied).norm(),
+              kTolerance * implicit.xfrc_applied.norm());
   }
 }
 

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "harness/models.h"
+#include "mj/call.h"
+#include "model/workspace.h"
 
 namespace diffmj {
 namespace {
@@ -170,6 +172,26 @@ TEST(Rollout, FailureDoesNotSpoilTheBatch) {
   EXPECT_TRUE(std::isfinite(gradients[0].qpos[0]));
   EXPECT_TRUE(std::isnan(gradients[1].qpos[0]));
   EXPECT_TRUE(same_bits(gradients[2].qpos, gradients[0].qpos));
+}
+
+// an error inside MuJoCo leaves its stack marked; the next rollout on the same scratch is as ever
+TEST(Rollout, ScratchRecoversFromAnErrorOfMujoco) {
+  const Scene scene = zoo("contact_plane");
+  const Trajectory before = rollout(scene.model, scene.input(), 20);
+  {
+    WorkspaceLease workspace(scene.model.impl());
+    mjData* d = workspace->data.get();
+    EXPECT_THROW(mj_call("test",
+                         [&] {
+                           mj_markStack(d);
+                           (void)mj_stackAllocNum(d, 100);
+                           mju_error("inside");
+                         }),
+                 MujocoError);
+  }
+  for (int i = 0; i < 3; i++) {
+    EXPECT_TRUE(same_bits(rollout(scene.model, scene.input(), 20).qpos, before.qpos));
+  }
 }
 
 TEST(Rollout, GradientThatOverflowsIsAnError) {

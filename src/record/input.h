@@ -1,6 +1,6 @@
-// Internals that rollout(), rollout_pullback() and check_gradient() share.
-#ifndef DIFFMJ_ROLLOUT_INTERNAL_H_
-#define DIFFMJ_ROLLOUT_INTERNAL_H_
+// What rollout(), rollout_pullback() and check_gradient() do with their inputs.
+#ifndef DIFFMJ_RECORD_INPUT_H_
+#define DIFFMJ_RECORD_INPUT_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ void reset_data(const Model& model, std::span<const double> mocap_pos,
 
 }  // namespace diffmj
 
-#endif  // DIFFMJ_ROLLOUT_INTERNAL_H_
+#endif  // DIFFMJ_RECORD_INPUT_H_
