@@ -34,15 +34,18 @@ RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptio
     previous = row;
   }
 
-  // the gap of the one-sided slopes is corner + O(h): extrapolated, where that is steadiest
+  // the gap of the one-sided slopes is corner + O(h): extrapolated, and taken where three of these
+  // in a row are steadiest
+  const auto corner = [&](size_t i) { return 2 * gaps[i] - gaps[i - 1]; };
   double steadiest = std::numeric_limits<double>::infinity();
-  for (size_t i = 2; i < gaps.size(); i++) {
-    const double at = 2 * gaps[i] - gaps[i - 1], before = 2 * gaps[i - 1] - gaps[i - 2];
-    const double error = std::abs(at - before) + roundings[i];
+  for (size_t i = 3; i < gaps.size(); i++) {
+    const double error =
+        std::max(std::abs(corner(i) - corner(i - 1)), std::abs(corner(i - 1) - corner(i - 2))) +
+        roundings[i];
     if (error >= steadiest) continue;
     steadiest = error;
     // no more than its own uncertainty is no corner
-    best.corner = std::abs(at) > 4 * error ? std::abs(at) : 0;
+    best.corner = std::abs(corner(i)) > 4 * error ? std::abs(corner(i)) : 0;
   }
   return best;
 }
