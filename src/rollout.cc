@@ -182,7 +182,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
   int done = 0;
   std::array<int, mjNWARNING> seen = {};
   for (; done < nstep; done++) {
-    if (stop.poll()) {
+    if (stop.poll(static_cast<double>(done) / nstep)) {
       t.outcome = Outcome::kInterrupted;
       t.message = "interrupted at step " + std::to_string(done) + " of " + std::to_string(nstep);
       break;
@@ -229,7 +229,7 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   require_no_callbacks("rollout");
   require_input("rollout", model, input, nstep);
   require_memory("rollout", trajectory_bytes(model, nstep));
-  StopSignal stop(options.interrupted);
+  StopSignal stop(options.interrupted, options.progress);
   return rollout_one(model, input, nstep, stop);
 }
 
@@ -241,7 +241,7 @@ std::vector<Trajectory> rollout_batch(const Model& model, std::span<const Rollou
   }
   require_memory("rollout", trajectory_bytes(model, nstep) * static_cast<double>(inputs.size()));
   std::vector<Trajectory> out(inputs.size());
-  StopSignal stop(options.interrupted);
+  StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
     out[k] = rollout_one(model, inputs[k], nstep, s);

@@ -74,8 +74,10 @@ struct Trajectory {
 
 struct RolloutOptions {
   int nthread = 0;  // of a batch; 0: as many as there are cores. Results do not depend on it.
-  // Polled from the calling thread; true stops the call. Empty: never.
+  // Polled from the calling thread, at most every 50 ms; true stops the call. Empty: never.
   std::function<bool()> interrupted = {};
+  // Called at the same times with the share of the work that is done, from 0 to 1.
+  std::function<void(double)> progress = {};
 };
 
 // nstep calls of mj_step, bit for bit. Throws InputError on a wrong size or a number that is not

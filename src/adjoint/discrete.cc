@@ -100,7 +100,7 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
   add_cotangent(model, t, cotangents, t.nstep, x_bar);
   for (int i = t.nstep - 1; i >= 0; i--) {
-    if (stop.poll()) return SweepOutcome::kStopped;
+    if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
     bar.next = bar.x;
     for (Matrix* x : {&bar.x, &bar.ctrl, &bar.qfrc_applied, &bar.xfrc_applied}) x->setZero();
     step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
@@ -128,7 +128,7 @@ Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
                      trajectory.message);
   }
   require_cotangents("rollout_pullback", model, trajectory, cotangents);
-  StopSignal stop(options.interrupted);
+  StopSignal stop(options.interrupted, options.progress);
   WorkspaceLease workspace(model.impl());
   Gradient gradient;
   int failed_step = 0;
@@ -159,7 +159,7 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
                        trajectories[i], cotangents[i]);
   }
   std::vector<Gradient> out(trajectories.size());
-  StopSignal stop(options.interrupted);
+  StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(out.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
     std::string failure = trajectories[k].message;

@@ -15,13 +15,13 @@ constexpr std::chrono::milliseconds kPollInterval{50};
 thread_local bool is_worker = false;
 }  // namespace
 
-bool StopSignal::poll() {
-  if (interrupted_ && !is_worker && !stopped()) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_) {
-      next_ = now + kPollInterval;
-      if (interrupted_()) stopped_.store(true, std::memory_order_relaxed);
-    }
+bool StopSignal::poll(double share) {
+  if (is_worker || stopped() || (!interrupted_ && !progress_)) return stopped();
+  const auto now = std::chrono::steady_clock::now();
+  if (now >= next_) {
+    next_ = now + kPollInterval;
+    if (progress_ && share >= 0) progress_(share);
+    if (interrupted_ && interrupted_()) stop();
   }
   return stopped();
 }
@@ -89,7 +89,7 @@ void parallel_for(int n, int nthread, StopSignal& stop,
       std::unique_lock lock(mutex);
       while (!done.wait_for(lock, kPollInterval, [&] { return running == 0; })) {
         lock.unlock();
-        stop.poll();
+        stop.poll(std::min(1.0, static_cast<double>(next) / n));
         lock.lock();
       }
     } catch (...) {

@@ -12,14 +12,18 @@ namespace diffmj {
 // the others see the flag.
 class StopSignal {
  public:
-  explicit StopSignal(const std::function<bool()>& interrupted) : interrupted_(interrupted) {}
-  // The calling thread: polls if it is time to. Any thread may call stopped().
-  bool poll();
+  explicit StopSignal(const std::function<bool()>& interrupted,
+                      const std::function<void(double)>& progress = {})
+      : interrupted_(interrupted), progress_(progress) {}
+  // Polls if it is time to and the calling thread asks; share of the work done is for progress.
+  // Any thread may call poll() and stopped().
+  bool poll(double share = -1);
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
  private:
-  const std::function<bool()>& interrupted_;
+  const std::function<bool()> interrupted_;
+  const std::function<void(double)> progress_;
   std::chrono::steady_clock::time_point next_{};
   std::atomic<bool> stopped_{false};
 };

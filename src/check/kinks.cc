@@ -79,12 +79,20 @@ void control_kinks(const Model& model, const mjData* d, Offer&& offer) {
       const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
       if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) break;
       const double distance = std::min(std::abs(d->ctrl[j] - low), std::abs(d->ctrl[j] - high));
+      if (distance <= kNear) continue;  // at its bound: the check leaves it out, and says so
       offer(distance / (kNear * (high - low)), distance, "of control",
             [&] { return "control of " + model.element_name(mjOBJ_ACTUATOR, i) + " is clamped"; });
     }
+    const int act = m->actuator_actadr[i];
+    for (int j = act; m->actuator_actlimited[i] && j < act + m->actuator_actnum[i]; j++) {
+      const double low = m->actuator_actrange[2 * i], high = m->actuator_actrange[2 * i + 1];
+      const double near = std::min(std::abs(d->act[j] - low), std::abs(d->act[j] - high));
+      offer(near / (kNear * (high - low)), near, "of activation", [&] {
+        return "activation of " + model.element_name(mjOBJ_ACTUATOR, i) + " is clamped";
+      });
+    }
     if (m->actuator_dyntype[i] != mjDYN_MUSCLE) continue;
-    const double distance =
-        std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[m->actuator_actadr[i]]);
+    const double distance = std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[act]);
     offer(distance / kNear, distance, "of activation", [&] {
       return "activation of " + model.element_name(mjOBJ_ACTUATOR, i) +
              " meets its control, where its time constant changes";

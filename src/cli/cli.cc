@@ -1,5 +1,7 @@
 #include "cli.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -197,10 +199,28 @@ Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
   return setup;
 }
 
+Progress::~Progress() {
+  if (percent_ >= 0) std::fprintf(stderr, "\r\033[K");
+}
+
+void Progress::show(double share) {
+  const int percent = static_cast<int>(100 * share);
+  const auto elapsed = std::chrono::steady_clock::now() - start_;
+  if (elapsed < std::chrono::seconds(1) || percent == percent_ || !isatty(STDERR_FILENO)) return;
+  percent_ = percent;
+  std::fprintf(stderr, "\r%s: %3d %%", what_, percent);
+  std::fflush(stderr);
+}
+
+RolloutOptions rollout_options(Progress& progress) {
+  return {.interrupted = interrupted,
+          .progress = [&progress](double share) { progress.show(share); }};
+}
+
 Trajectory run_rollout(const Setup& setup) {
-  RolloutOptions options;
-  options.interrupted = interrupted;
-  Trajectory trajectory = rollout(setup.model, setup.input(), setup.nstep, options);
+  Progress progress("rollout");
+  Trajectory trajectory =
+      rollout(setup.model, setup.input(), setup.nstep, rollout_options(progress));
   if (trajectory.outcome == Outcome::kInterrupted) throw Interrupted(trajectory.message);
   return trajectory;
 }

@@ -3,6 +3,7 @@
 #define DIFFMJ_CLI_CLI_H_
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,25 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
 // Reads the model and the controls, takes the keyframe, settles. Throws RolloutError if settling
 // diverges, Interrupted, and what the library throws.
 Setup read_setup(const CommonOptions& options, const Defaults& defaults);
+
+// A percentage on stderr, if that is a terminal and the work takes longer than a second; gone when
+// the work is done.
+class Progress {
+ public:
+  explicit Progress(const char* what) : what_(what) {}
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void show(double share);
+
+ private:
+  const char* what_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int percent_ = -1;
+};
+
+// Polls for Ctrl-C and shows progress.
+RolloutOptions rollout_options(Progress& progress);
 
 // rollout() that polls for Ctrl-C and throws Interrupted; a divergence stays in the outcome.
 Trajectory run_rollout(const Setup& setup);

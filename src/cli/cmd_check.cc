@@ -1,6 +1,4 @@
 // diffmj check: a certificate of the gradient of a model at a state, for people or as JSON.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -34,27 +32,6 @@ struct CheckCommand {
   CommonOptions common;
   CheckOptions check;
   bool json = false;
-};
-
-// A percentage on stderr, for work that takes longer than a second and somebody who watches.
-class Progress {
- public:
-  ~Progress() {
-    if (percent_ >= 0) std::fprintf(stderr, "\r\033[K");
-  }
-  void show(double share) {
-    const int percent = static_cast<int>(100 * share);
-    const auto elapsed = std::chrono::steady_clock::now() - start_;
-    if (!is_terminal_ || elapsed < std::chrono::seconds(1) || percent == percent_) return;
-    percent_ = percent;
-    std::fprintf(stderr, "\rchecking: %3d %%", percent);
-    std::fflush(stderr);
-  }
-
- private:
-  bool is_terminal_ = isatty(STDERR_FILENO) != 0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  int percent_ = -1;
 };
 
 // The numbers of the report that are derived from its directions.
@@ -225,7 +202,7 @@ int run(CheckCommand& command) {
   options.interrupted = interrupted;
   CheckReport report;
   {
-    Progress progress;
+    Progress progress("checking");
     options.progress = [&progress](double share) { progress.show(share); };
     report = check_gradient(setup.model, setup.input(), options);
   }

@@ -78,9 +78,11 @@ int run(const GradCommand& command) {
   const LossValue at = evaluate_loss(loss, trajectory, command.every_step);
   const Cotangents cotangents{
       .qpos = at.qpos_bar, .qpos_tangent = {}, .qvel = at.qvel_bar, .act = at.act_bar};
-  RolloutOptions options;
-  options.interrupted = interrupted;
-  const Gradient gradient = rollout_pullback(setup.model, trajectory, cotangents, options);
+  Gradient gradient;
+  {
+    Progress progress("gradient");
+    gradient = rollout_pullback(setup.model, trajectory, cotangents, rollout_options(progress));
+  }
 
   if (command.csv) {
     output.write(csv_text(setup.model, at.value, gradient));
