@@ -1,5 +1,5 @@
-// Forward and backward of a rollout in units of mj_step: the ratio is measured in one run, pass by pass
-// in turn, so that a noisy machine disturbs both.
+// Forward and backward of a rollout in units of mj_step: the ratio is measured in one run, pass by
+// pass in turn, so that a noisy machine disturbs both.
 #include <benchmark/benchmark.h>
 #include <mujoco/mujoco.h>
 
@@ -51,8 +51,9 @@ void bench_gradient(benchmark::State& state, const Scene& scene) {
 const bool kRegistered = [] {
   for (const char* name : {"spin_free", "contact_plane", "contact_plane_ell", "act_muscle",
                            "tendon_wrap", "rk4_mixed", "hand", "humanoid"}) {
-    benchmark::RegisterBenchmark((std::string("gradient/") + name).c_str(),
-                                 [name](benchmark::State& state) { bench_gradient(state, zoo(name)); });
+    benchmark::RegisterBenchmark(
+        (std::string("gradient/") + name).c_str(),
+        [name](benchmark::State& state) { bench_gradient(state, zoo(name)); });
   }
   benchmark::RegisterBenchmark("gradient/muscle_hand", [](benchmark::State& state) {
     bench_gradient(state, muscle_hand());

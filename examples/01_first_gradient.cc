@@ -1,4 +1,5 @@
-// The gradient of a throw: how does the resting place of a cube depend on the speed it is thrown with?
+// The gradient of a throw: how does the resting place of a cube depend on the speed it is thrown
+// with?
 #include <cstdio>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -9,17 +10,18 @@ namespace diffmj {
 
 void require_finite(const std::string& who, const char* name, std::span<const double> x,
                     size_t width) {
-  for (size_t i = 0; i < x.size(); i++) {
-    if (std::isfinite(x[i]) && std::abs(x[i]) <= kMaxMagnitude) continue;
-    std::string index = std::to_string(i);
-    if (width > 0 && x.size() > width) {
-      index = std::to_string(i / width) + ", " + std::to_string(i % width);
-    }
-    char value[32];
-    std::snprintf(value, sizeof(value), "%g", x[i]);
-    throw InputError(who + ": " + name + "[" + index + "] is " + value +
-                     "; it must be finite and at most 1e10 in magnitude");
+  const auto bad = std::find_if(x.begin(), x.end(), [](double value) {
+    return !std::isfinite(value) || std::abs(value) > kMaxMagnitude;
+  });
+  if (bad == x.end()) return;
+  const auto i = static_cast<size_t>(bad - x.begin());
+  char text[128];
+  if (width > 0 && x.size() > width) {
+    std::snprintf(text, sizeof(text), "[%zu, %zu] is %g", i / width, i % width, *bad);
+  } else {
+    std::snprintf(text, sizeof(text), "[%zu] is %g", i, *bad);
   }
+  throw InputError(who + ": " + name + text + "; it must be finite and at most 1e10 in magnitude");
 }
 
 void require_size(const std::string& who, const char* name, size_t size, size_t a, size_t b,

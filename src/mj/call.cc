@@ -6,7 +6,8 @@
 
 // Exported by libmujoco and used by MuJoCo's Python bindings for the same purpose: a log handler of
 // the calling thread only. mju_setLogHandler is public but belongs to the whole process.
-extern "C" MJAPI mjfLogHandler _mjPRIVATE_setTlsLogHandler(  // NOLINT(bugprone-reserved-identifier)
+extern "C" MJAPI mjfLogHandler
+_mjPRIVATE_setTlsLogHandler(  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
     mjfLogHandler handler);
 
 namespace diffmj {

@@ -1,6 +1,7 @@
 #include "stages/oracle.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "diffmj/error.h"
@@ -217,7 +218,9 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
     };
     const double size = position_size(impl, j, problem.in.qpos);
     for (double h = kPositionStep * size;; h /= 10) {
-      const bool plus = at(0, h) & at(2, 2 * h), minus = at(1, -h) & at(3, -2 * h);
+      // all four samples are needed, whatever the first ones say
+      const std::array<bool, 4> all_rows = {at(0, h), at(1, -h), at(2, 2 * h), at(3, -2 * h)};
+      const bool plus = all_rows[0] && all_rows[2], minus = all_rows[1] && all_rows[3];
       if (!plus && !minus && h > kSmallestStep * size) continue;
       if (plus == minus) {
         x_bar.col(j) +=

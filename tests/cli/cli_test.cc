@@ -152,9 +152,9 @@ TEST_F(CliTest, GradIsTheClosedForm) {
   EXPECT_NEAR(g["qvel"][0], 2 * 20 * h - 0.5, 1e-9);
   ASSERT_EQ(g["ctrl"].size(), 20U);
   ASSERT_EQ(g["qfrc_applied"].size(), 20U);
-  for (int k = 0; k < 20; k++) {
+  for (size_t k = 0; k < 20; k++) {
     // a force in step k changes v by h / m and q by (n - k) h times that
-    const double exact = h / m * (2 * (20 - k) * h - 0.5);
+    const double exact = h / m * (2 * static_cast<double>(20 - k) * h - 0.5);
     EXPECT_NEAR(g["ctrl"][k][0], exact, 1e-9);
     EXPECT_NEAR(g["qfrc_applied"][k][0], exact, 1e-9);
   }
