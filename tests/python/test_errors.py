@@ -56,6 +56,22 @@ def test_bad_model(model, error, message):
         diffmj.Simulator(model)
 
 
+def test_plugin_is_refused_by_name():
+    model = """<mujoco>
+      <extension>
+        <plugin plugin="mujoco.pid">
+          <instance name="pid"><config key="kp" value="4"/></instance>
+        </plugin>
+      </extension>
+      <worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody>
+      <actuator>
+        <plugin name="drive" joint="hinge" plugin="mujoco.pid" instance="pid"/>
+      </actuator>
+    </mujoco>"""
+    with pytest.raises(diffmj.UnsupportedError, match="plugin of actuator 'drive'"):
+        diffmj.Simulator(model)
+
+
 def test_malformed_file(tmp_path):
     for name, text in (("bad.xml", "<mujoco><wrold/></mujoco>"), ("bad.mjb", "not a model")):
         path = tmp_path / name
