@@ -67,16 +67,16 @@ bench: $(VENV)/.ready ## the benchmarks, in an optimised build
 	  if [ -f $$bench ] && [ -x $$bench ]; then $$bench || exit 1; fi; done
 
 .PHONY: asan
-asan: $(VENV)/.ready ## the C++ unit tests under the address and undefined behaviour sanitizers
+asan: $(VENV)/.ready ## the C++ tests under the address and undefined behaviour sanitizers
 	$(CONFIGURE) asan-ubsan
 	cmake --build --preset asan-ubsan --parallel $(JOBS)
-	ctest --preset asan-ubsan --parallel $(JOBS) -L unit
+	ctest --preset asan-ubsan --parallel $(JOBS) -L "unit|system"
 
 .PHONY: tsan
-tsan: $(VENV)/.ready ## the C++ unit tests under the thread sanitizer
+tsan: $(VENV)/.ready ## the C++ tests under the thread sanitizer
 	$(CONFIGURE) tsan
 	cmake --build --preset tsan --parallel $(JOBS)
-	ctest --preset tsan --parallel $(JOBS) -L unit
+	ctest --preset tsan --parallel $(JOBS) -L "unit|system"
 
 .PHONY: tidy
 tidy: $(BUILD)/build.ninja ## clang-tidy

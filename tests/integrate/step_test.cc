@@ -8,6 +8,7 @@
 #include "harness/models.h"
 #include "harness/tolerances.h"
 #include "record/input.h"
+#include "record/trajectory.h"
 
 namespace diffmj {
 namespace {
@@ -45,15 +46,7 @@ TEST(Step, DifferencesAgreeWithImplicitPath) {
     const Trajectory t = rollout(model, pushed, 1);
     WorkspaceLease workspace(impl);
     reset_data(model, scene.mocap_pos, scene.mocap_quat, *workspace);
-    const Vector& xfrc = xfrc_applied;
-    const StepInput in{.time = 0,
-                       .qpos = scene.x.qpos,
-                       .qvel = scene.x.qvel,
-                       .act = scene.x.act,
-                       .qacc_warmstart = {},
-                       .ctrl = scene.ctrl,
-                       .qfrc_applied = {},
-                       .xfrc_applied = xfrc};
+    const StepInput in = step_input(t, 0);
     StepBar implicit, differences;
     for (StepBar* bar : {&implicit, &differences}) {
       bar->resize(impl, model.ntangent(), true);
@@ -81,14 +74,7 @@ TEST(Step, PullbackAllocatesNothing) {
       const Trajectory t = rollout(scene.model, scene.input(), 1);
       WorkspaceLease workspace(impl);
       reset_data(scene.model, scene.mocap_pos, scene.mocap_quat, *workspace);
-      const StepInput in{.time = 0,
-                         .qpos = scene.x.qpos,
-                         .qvel = scene.x.qvel,
-                         .act = scene.x.act,
-                         .qacc_warmstart = {},
-                         .ctrl = scene.ctrl,
-                         .qfrc_applied = {},
-                         .xfrc_applied = {}};
+      const StepInput in = step_input(t, 0);
       StepBar bar;
       bar.resize(impl, 1, true);
       bar.next.setOnes();
@@ -102,7 +88,7 @@ TEST(Step, PullbackAllocatesNothing) {
 
 // the scratch of a workspace carries nothing from one step to the next
 TEST(Step, PullbackIgnoresWhatTheWorkspaceHeld) {
-  const Scene scene = zoo("rk4_mixed"), other = zoo("rk4_mixed");
+  const Scene scene = zoo("rk4_mixed");
   const ModelImpl& impl = scene.model.impl();
   const Trajectory t = rollout(scene.model, scene.input(), 5);
   WorkspaceLease workspace(impl);
@@ -111,18 +97,8 @@ TEST(Step, PullbackIgnoresWhatTheWorkspaceHeld) {
     StepBar bar;
     bar.resize(impl, 1, false);
     bar.next.setOnes();
-    const auto at = [&](const Vector& x, int width) {
-      return std::span(x).subspan(static_cast<size_t>(i * width), static_cast<size_t>(width));
-    };
-    const StepInput in{.time = 0,
-                       .qpos = at(t.qpos, t.nq),
-                       .qvel = at(t.qvel, t.nv),
-                       .act = at(t.act, t.na),
-                       .qacc_warmstart = at(t.qacc_warmstart, t.nv),
-                       .ctrl = scene.ctrl,
-                       .qfrc_applied = {},
-                       .xfrc_applied = {}};
-    step_pullback(impl, in, at(t.qacc, t.nv), bar, *workspace);
+    const StepInput in = step_input(t, i);
+    step_pullback(impl, in, row(t.qacc, i, t.nv), bar, *workspace);
     return Matrix(bar.x);
   };
   const Matrix first = run(0);

@@ -5,8 +5,6 @@
 namespace diffmj {
 namespace {
 
-int dof_count(int type) { return type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1; }
-
 SpatialInertia body_inertia(const mjModel* m, const mjData* d, int body) {
   const Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>> R(d->ximat + 9 * body);
   return {.mass = m->body_mass[body],
@@ -14,7 +12,7 @@ SpatialInertia body_inertia(const mjModel* m, const mjData* d, int body) {
           .inertia = R * Vector3(m->body_inertia + 3 * body).asDiagonal() * R.transpose()};
 }
 
-// Calls fn(body, frame, inertia) for every body that moves.
+// Calls fn(frame, inertia) for every body that moves.
 template <class Fn>
 void for_each_body(const mjModel* m, const mjData* d, const JointFrames& frames, Fn&& fn) {
   for (int body = 1; body < static_cast<int>(m->nbody); body++) {

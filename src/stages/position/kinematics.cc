@@ -5,8 +5,6 @@ namespace {
 
 using Rotation = Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>;
 
-int dof_count(int type) { return type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1; }
-
 // rotation about an axis through a point
 Vector6 rotation_axis(const Vector3& axis, const Vector3& point) {
   Vector6 S;

@@ -20,6 +20,9 @@
 
 namespace diffmj {
 
+// Degrees of freedom of a joint of this type (mjtJoint).
+inline int dof_count(int type) { return type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1; }
+
 struct JointFrames {
   explicit JointFrames(const mjModel* m);  // the tree; sizes everything
 
