@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "mj/handle.h"
+#include "mj/row_match.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
-#include "stages/row_match.h"
 
 namespace diffmj {
 

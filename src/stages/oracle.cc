@@ -12,9 +12,10 @@
 namespace diffmj {
 namespace {
 
-// Central differences: error h² f/6w² against 1e-16 |f|/h. Contact forces bend on the scale w of
-// solimp's width, a millimetre, so positions take two steps and extrapolate; velocities,
-// activations and controls enter almost linearly.
+// Contact forces bend on the scale of solimp's width, a millimetre, and their curvature jumps at
+// its midpoint: positions take small steps, two of them, and extrapolate. (Measured over the zoo:
+// 1e-6 loses five digits where the curvature jumps nearby, 1e-8 loses them to rounding.)
+// Velocities, activations and controls enter almost linearly.
 constexpr double kPositionStep = 1e-7;
 constexpr double kSmallestStep = 1e-9;
 constexpr double kVelocityStep = 1e-5;

@@ -1,4 +1,4 @@
-#include "stages/row_match.h"
+#include "mj/row_match.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 //
 // Rows may appear, vanish and change their order when a pose moves: colliders list the contacts of
 // a pair in no particular order.
-#ifndef DIFFMJ_STAGES_ROW_MATCH_H_
-#define DIFFMJ_STAGES_ROW_MATCH_H_
+#ifndef DIFFMJ_MJ_ROW_MATCH_H_
+#define DIFFMJ_MJ_ROW_MATCH_H_
 
 #include <mujoco/mujoco.h>
 
@@ -38,4 +38,4 @@ class RowMatch {
 
 }  // namespace diffmj
 
-#endif  // DIFFMJ_STAGES_ROW_MATCH_H_
+#endif  // DIFFMJ_MJ_ROW_MATCH_H_
