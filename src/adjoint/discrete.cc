@@ -7,7 +7,6 @@
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
-#include "mj/call.h"
 #include "record/input.h"
 #include "record/trajectory.h"
 

@@ -16,7 +16,7 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/oracle.h"
+#include "stages/step_input.h"
 
 namespace diffmj {
 namespace {

@@ -23,7 +23,7 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
     return;
   }
 
-  const Vec force = workspace.F;
+  const Vec force = workspace.direction;
   for (int i = 0; i < impl.nv; i++) {
     std::fill(force.begin(), force.end(), 0.0);
     force[static_cast<size_t>(i)] = 1;
@@ -97,7 +97,6 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   OracleMultipliers multipliers;
   if (implicit) {
     metric_pullback(impl, b_bar, workspace.mu, workspace);
-    mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
     a_bar.resize(ncotangent, nv);
     for (Eigen::Index i = 0; i < ncotangent; i++) {
       mj_call("mj_mulM", [&] {

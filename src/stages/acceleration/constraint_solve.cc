@@ -32,8 +32,7 @@ int read_row(const mjModel* m, const mjData* d, int i, int* column, double* valu
 }
 
 // S of the rows that share a zone; returns false where it is zero
-bool curvature(const mjData* d, CVec y, int i, int dim, double* S) {
-  const Zone zone = constraint_zone(d, y, i);
+bool curvature(const mjData* d, Zone zone, CVec y, int i, int dim, double* S) {
   if (zone == Zone::kSatisfied || zone == Zone::kLinear) return false;
   if (zone == Zone::kCone) {
     cone_hessian(d->contact[d->efc_id[i]], d->efc_D[i], &y[static_cast<size_t>(i)], S);
@@ -156,8 +155,9 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
   int count[kMaxDim];
   for (int i = 0, dim = 1; i < nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    workspace.zone[static_cast<size_t>(i)] = constraint_zone(d, y, i);
-    if (!curvature(d, y, i, dim, S)) continue;
+    const Zone zone = constraint_zone(d, y, i);
+    workspace.zone[static_cast<size_t>(i)] = zone;
+    if (!curvature(d, zone, y, i, dim, S)) continue;
     for (int k = 0; k < dim; k++) {
       count[k] = read_row(m, d, i + k, &workspace.row_column[static_cast<size_t>(k) * nv],
                           &workspace.row_value[static_cast<size_t>(k) * nv]);
@@ -209,7 +209,8 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
   double S[kMaxDim * kMaxDim];
   for (int i = 0, dim = 1; i < nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    if (!curvature(d, workspace.y, i, dim, S)) continue;
+    const Zone zone = workspace.zone[static_cast<size_t>(i)];
+    if (!curvature(d, zone, workspace.y, i, dim, S)) continue;
     for (int j = 0; j < dim; j++) {
       for (int k = 0; k < dim; k++) {
         p[static_cast<size_t>(i + j)] += S[j * dim + k] * J_lambda[static_cast<size_t>(i + k)];
