@@ -16,7 +16,8 @@ double seconds(const std::chrono::steady_clock::time_point& since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
-// counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step
+// counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step,
+// total their sum
 void bench_gradient(benchmark::State& state, const Scene& scene) {
   const mjModel* m = scene.model.mj();
   mjData* d = mj_makeData(m);
@@ -45,6 +46,7 @@ void bench_gradient(benchmark::State& state, const Scene& scene) {
   state.counters["nv"] = scene.model.nv();
   state.counters["forward"] = forward / loop;
   state.counters["backward"] = backward / loop;
+  state.counters["total"] = (forward + backward) / loop;
   state.counters["step_us"] = 1e6 * loop / kSteps / static_cast<double>(state.iterations());
 }
 
@@ -54,6 +56,13 @@ const bool kRegistered = [] {
     benchmark::RegisterBenchmark(
         (std::string("gradient/") + name).c_str(),
         [name](benchmark::State& state) { bench_gradient(state, zoo(name)); });
+  }
+  // where no constraint acts
+  for (const auto make : {bench_arm, humanoid_in_air, tree_50}) {
+    const Scene scene = make({});
+    benchmark::RegisterBenchmark(
+        ("gradient/" + scene.name).c_str(),
+        [scene](benchmark::State& state) { bench_gradient(state, scene); });
   }
   benchmark::RegisterBenchmark("gradient/muscle_hand", [](benchmark::State& state) {
     bench_gradient(state, muscle_hand());

@@ -51,8 +51,13 @@ struct CheckReport {
   double solver_residual = 0;
   double adjoint_residual = 0;  // max over steps of |H λ - a_bar| / |a_bar|
   Kink nearest_kink;
-  GradientPath path = GradientPath::kImplicit;
+  GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
+  // Of the path "analytic": steps it served, the others were the oracle's; and the largest
+  // difference between the two gradients of this rollout, relative to the largest entry. -1: not
+  // this path.
+  int analytic_steps = -1;
+  double oracle_difference = -1;
   std::vector<std::string> features;  // what the model uses, by name
   std::vector<std::string> advice;    // what would make its gradients better
   std::vector<Warning> warnings;

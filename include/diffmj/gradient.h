@@ -2,6 +2,7 @@
 #ifndef DIFFMJ_GRADIENT_H_
 #define DIFFMJ_GRADIENT_H_
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,13 +12,20 @@
 
 namespace diffmj {
 
-// d(loss)/d(state) on every row of the trajectory; an empty span is zero.
+// d(loss)/d(state) and d(loss)/d(pose) on every row of the trajectory; an empty span is zero.
 struct Cotangents {
   std::span<const double> qpos = {};  // (nstep + 1) x nq, ambient
   std::span<const double> qpos_tangent =
       {};                             // (nstep + 1) x nv; may be given beside qpos: they add
   std::span<const double> qvel = {};  // (nstep + 1) x nv
   std::span<const double> act = {};   // (nstep + 1) x na
+  // Of the poses at each state (poses(), rollout.h), in world coordinates.
+  std::span<const double> xpos = {};         // (nstep + 1) x 3 nbody
+  std::span<const double> xquat = {};        // (nstep + 1) x 4 nbody
+  std::span<const double> site_xpos = {};    // (nstep + 1) x 3 nsite
+  std::span<const double> subtree_com = {};  // (nstep + 1) x 3 nbody
+  // Fields of mjModel whose gradient is wanted too (parameter_names()).
+  std::vector<std::string> params = {};
 };
 
 // d(loss)/d(input) of the rollout.
@@ -29,7 +37,14 @@ struct Gradient {
   std::vector<double> ctrl;          // nstep x nu
   std::vector<double> qfrc_applied;  // nstep x nv
   std::vector<double> xfrc_applied;  // nstep x 6 nbody, if the rollout was given xfrc_applied
-  std::string message;               // of a batch: why every entry is NaN; empty if none is
+  // Of the fields of mjModel that were asked for, in their own layout. Each field alone is moved; M
+  // (and so dof_M0) and the masses of subtrees follow, other numbers that the compiler derives
+  // (body_invweight0,
+  // ...) do not. Rows that are unit vectors (quaternions, jnt_axis) have the gradient of the
+  // function that normalises them. Gains of controllers (PID, dcmotor) that are 0 are features that
+  // are off: 0.
+  std::map<std::string, std::vector<double>> params;
+  std::string message;  // of a batch: why every entry is NaN; empty if none is
 };
 
 // The exact derivative of the discrete steps that were taken (discrete adjoint, all states kept),

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 struct mjModel_;
 typedef struct mjModel_ mjModel;
@@ -17,14 +19,20 @@ enum class Integrator { kModel, kEuler, kRk4, kImplicit, kImplicitFast, kDiscret
 
 // How the derivative of one step is taken (docs/gradients.md).
 enum class GradientPath {
-  kImplicit,     // implicit differentiation of the solver, differences of inverse dynamics
+  kAnalytic,     // reverse sweeps over the stages, by hand
+  kOracle,       // implicit differentiation of the solver, differences of inverse dynamics
   kDifferences,  // differences of mj_step itself: the solution is not a root of inverse dynamics
 };
 
-const char* gradient_path_name(GradientPath path);  // "implicit", "differences"
+const char* gradient_path_name(GradientPath path);  // "analytic", "oracle", "differences"
 
 struct ModelOptions {
   Integrator integrator = Integrator::kModel;
+  // The fastest path the model may take; a slower one is for comparison.
+  GradientPath path = GradientPath::kAnalytic;
+  // Whether a feature without an analytic pullback sends the model, or the steps that meet it, to a
+  // slower path; if not, it is an UnsupportedError that names the feature.
+  bool fallback = true;
 };
 
 // A copy is cheap: it shares the compiled model, which is never modified.
@@ -46,12 +54,13 @@ class Model {
   int nu() const;
   int nbody() const;
   int nmocap() const;
+  int nsite() const;
   int ntangent() const { return 2 * nv() + na(); }  // size of a state's tangent
   double timestep() const;                          // [s]
 
   Integrator integrator() const;  // never kModel
   GradientPath gradient_path() const;
-  // Names what forced kDifferences; empty for kImplicit.
+  // Names what forced a slower path than was asked for; empty if nothing did.
   const std::string& gradient_path_reason() const;
 
   // Body, joint, geom, ... number id as "geom 'floor'", or "geom 3" without a name. type is mjtObj.
@@ -71,6 +80,11 @@ class Model {
   explicit Model(std::shared_ptr<const ModelImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const ModelImpl> impl_;
 };
+
+// Fields of mjModel a loss can be differentiated in: "body_mass", "opt.gravity", ...
+std::vector<std::string> parameter_names();
+// Rows and numbers per row of such a field; InputError lists the names there are.
+std::pair<int, int> parameter_shape(const Model& model, const std::string& name);
 
 // "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words.
 const char* integrator_name(Integrator integrator);

@@ -92,6 +92,16 @@ struct RolloutOptions {
                                                     std::span<const RolloutInput> inputs, int nstep,
                                                     const RolloutOptions& options = {});
 
+// Poses at every state of a trajectory, as mj_kinematics and mj_comPos give them: what a loss may
+// use beside the states.
+struct Poses {
+  std::vector<double> xpos, xquat;  // (nstep + 1) x {3 nbody, 4 nbody}
+  std::vector<double> site_xpos;    // (nstep + 1) x 3 nsite
+  std::vector<double> subtree_com;  // (nstep + 1) x 3 nbody
+};
+// Throws InputError if the trajectory belongs to another model.
+[[nodiscard]] Poses poses(const Model& model, const Trajectory& trajectory);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_ROLLOUT_H_

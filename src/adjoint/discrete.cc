@@ -1,5 +1,6 @@
 #include "adjoint/discrete.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,8 +8,11 @@
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
+#include "mj/call.h"
+#include "model/parameters.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "stages/position/kinematics.h"
 
 namespace diffmj {
 namespace {
@@ -41,6 +45,51 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("qpos_tangent", cotangents.qpos_tangent, t.nv);
   check("qvel", cotangents.qvel, t.nv);
   check("act", cotangents.act, t.na);
+  check("xpos", cotangents.xpos, 3 * t.nbody);
+  check("xquat", cotangents.xquat, 4 * t.nbody);
+  check("site_xpos", cotangents.site_xpos, 3 * model.nsite());
+  check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
+  for (const std::string& name : cotangents.params) (void)parameter_field(name);
+  if (!cotangents.params.empty() && model.gradient_path() == GradientPath::kDifferences) {
+    const std::string& reason = model.gradient_path_reason();
+    throw UnsupportedError(
+        who + ": the gradient in parameters (" + cotangents.params[0] +
+        ") is not there for models whose steps are differentiated by differences" +
+        (reason.empty() ? "; use path analytic or oracle" : ": " + reason));
+  }
+}
+
+bool all_zero(CVec x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return value == 0; });
+}
+
+// adds what the poses at state i receive
+void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i,
+                        Vec qpos_bar, const ParameterBar& params, Workspace& workspace) {
+  const auto part = [&](CVec x, int width) {
+    const CVec out = x.empty() ? x : x.subspan(size(i, width), size(1, width));
+    return all_zero(out) ? CVec() : out;
+  };
+  const PoseBar bar{.xpos = part(c.xpos, 3 * t.nbody),
+                    .xquat = part(c.xquat, 4 * t.nbody),
+                    .site_xpos = part(c.site_xpos, 3 * model.nsite()),
+                    .subtree_com = part(c.subtree_com, 3 * t.nbody)};
+  if (bar.xpos.empty() && bar.xquat.empty() && bar.site_xpos.empty() && bar.subtree_com.empty()) {
+    return;
+  }
+  const mjModel* m = model.mj();
+  mjData* d = workspace.data.get();
+  mj_call("mj_kinematics", [&] {
+    mju_copy(d->qpos, row(t.qpos, i, t.nq).data(), t.nq);
+    mj_kinematics(m, d);
+    mj_comPos(m, d);
+  });
+  // nothing moves: poses alone
+  Sweep& sweep = workspace.sweep;
+  body_accelerations(m, d, workspace.zero, workspace.zero, Vector3::Zero(), sweep);
+  sweep.clear();
+  poses_pullback(m, d, bar, sweep, params);
+  kinematics_pullback(m, d, sweep, qpos_bar, workspace.H_lambda, params);
 }
 
 // adds the cotangent of state i
@@ -96,8 +145,18 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
 
   StepBar bar;
   bar.resize(impl, 1, !t.xfrc_applied.empty());
+  for (const std::string& name : cotangents.params) {
+    const ParameterField& field = parameter_field(name);
+    std::vector<double>& to = gradient.params[name];
+    to.assign(static_cast<size_t>(field.size(model.mj())), 0.0);
+    bar.params.field[static_cast<size_t>(field.id)] = to;
+  }
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
-  add_cotangent(model, t, cotangents, t.nstep, x_bar);
+  const auto add = [&](int i) {
+    add_cotangent(model, t, cotangents, i, x_bar);
+    add_pose_cotangent(model, t, cotangents, i, x_bar.first(nv), bar.params, workspace);
+  };
+  add(t.nstep);
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
     bar.next = bar.x;
@@ -110,7 +169,13 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
       failed_step = i;
       return SweepOutcome::kNotFinite;
     }
-    add_cotangent(model, t, cotangents, i, x_bar);
+    add(i);
+  }
+  for (const auto& [name, values] : gradient.params) {
+    if (std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); }))
+      continue;
+    failed_step = 0;
+    return SweepOutcome::kNotFinite;
   }
   std::copy_n(x_bar.begin(), nv, gradient.qpos_tangent.begin());
   std::copy_n(x_bar.begin() + t.nv, nv, gradient.qvel.begin());
@@ -176,6 +241,10 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
     }
     if (failure.empty()) return;
     allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
+    for (const std::string& name : cotangents[k].params) {
+      out[k].params[name].assign(static_cast<size_t>(parameter_field(name).size(model.mj())),
+                                 std::numeric_limits<double>::quiet_NaN());
+    }
     out[k].message = failure;
   });
   if (stop.stopped()) throw Interrupted("rollout_pullback: interrupted");

@@ -76,4 +76,23 @@ void dexpinv_pullback(const Vector3& u, const Vector3& w, const Vector3& y_bar, 
   u_bar += k_derivative_over(theta) * uuw.dot(y_bar) * u;
 }
 
+Eigen::Matrix<double, 4, 3> quaternion_tangent(const Eigen::Vector4d& q) {
+  Eigen::Matrix<double, 4, 3> G;
+  // clang-format off
+  G << -q[1], -q[2], -q[3],
+        q[0], -q[3],  q[2],
+        q[3],  q[0], -q[1],
+       -q[2],  q[1],  q[0];
+  // clang-format on
+  return 0.5 * G;
+}
+
+void quaternion_cotangent_to_ambient(const double* q, const Vector3& u_bar, double* q_bar) {
+  const Eigen::Map<const Eigen::Vector4d> quaternion(q);
+  const double norm = quaternion.norm();
+  // Gᵀ G = ¼ I, so the cotangent with Gᵀ q_bar = u_bar and q_bar ⟂ q is 4 G u_bar
+  Eigen::Map<Eigen::Vector4d> out(q_bar);
+  out += 4 / norm * (quaternion_tangent(quaternion / norm) * u_bar);
+}
+
 }  // namespace diffmj

@@ -25,6 +25,12 @@ Vector3 dexpinv(const Vector3& u, const Vector3& w);
 void dexpinv_pullback(const Vector3& u, const Vector3& w, const Vector3& y_bar, Vector3& u_bar,
                       Vector3& w_bar);
 
+// Columns of ∂q/∂u at u = 0 for unit q (w first): ½ q (0, e_k).
+Eigen::Matrix<double, 4, 3> quaternion_tangent(const Eigen::Vector4d& q);
+// The cotangent of a quaternion as four numbers, of a function that normalises it, from that of u:
+// adds to q_bar (4). q need not be of unit length.
+void quaternion_cotangent_to_ambient(const double* q, const Vector3& u_bar, double* q_bar);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_BASE_ROTATION_H_

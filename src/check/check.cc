@@ -17,6 +17,7 @@
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/step_input.h"
+#include "stages/vector_field.h"
 
 namespace diffmj {
 namespace {
@@ -112,9 +113,12 @@ class RolloutFunction {
     return sum;
   }
 
-  Vector gradient() const {
+  // by the model itself, or by another that differs in its path only
+  Vector gradient(const Model& by) const {
+    Trajectory t = base_;
+    t.model_id = by.impl().id;
     const Gradient g = rollout_pullback(
-        model_, base_, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar}, options_);
+        by, t, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar}, options_);
     Vector out;
     for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
       out.insert(out.end(), part->begin(), part->end());
@@ -214,6 +218,22 @@ CheckDirection compare(double adjoint, const RiddersResult& numeric, double typi
   return out;
 }
 
+void compare_with_oracle(const Model& model, const RolloutFunction& function,
+                         const Vector& gradient, CheckReport& report) {
+  report.analytic_steps = 0;
+  for (const StepRecord& step : function.base().steps) {
+    report.analytic_steps += is_analytic(model.impl(), step.nefc) ? 1 : 0;
+  }
+  const Vector by_oracle =
+      function.gradient(Model::from_mjmodel(model.mj(), {.path = GradientPath::kOracle}));
+  double largest = 1e-12, difference = 0;
+  for (size_t i = 0; i < gradient.size(); i++) {
+    largest = std::max(largest, std::abs(by_oracle[i]));
+    difference = std::max(difference, std::abs(gradient[i] - by_oracle[i]));
+  }
+  report.oracle_difference = difference / largest;
+}
+
 }  // namespace
 
 const char* verdict_name(CheckDirection::Verdict verdict) {
@@ -234,12 +254,14 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   const Model model = user_model.tightened();
   std::mt19937 random(options.seed);
   const RolloutFunction function(model, input, options, random);
-  const Vector gradient = function.gradient();
+  const Vector gradient = function.gradient(model);
   const double typical = std::sqrt(dot(gradient, gradient) / static_cast<double>(gradient.size()));
 
   CheckReport report;
   report.path = user_model.gradient_path();
   report.path_reason = user_model.gradient_path_reason();
+  if (report.path == GradientPath::kAnalytic)
+    compare_with_oracle(model, function, gradient, report);
   report.features = model_features(user_model);
   report.advice = model_advice(user_model);
   report.warnings = function.base().warnings;

@@ -81,6 +81,10 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   Json result = json_header(setup);
   result["path"] = gradient_path_name(report.path);
   result["path_reason"] = report.path_reason;
+  if (report.path == GradientPath::kAnalytic) {
+    result["analytic_steps"] = report.analytic_steps;
+    result["oracle_difference"] = report.oracle_difference;
+  }
   result["seed"] = options.seed;
   result["tolerance"] = options.tolerance;
   result["verdict"] = summary.verdict;
@@ -97,9 +101,14 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
 }
 
 const char* path_meaning(GradientPath path) {
-  return path == GradientPath::kImplicit
-             ? "implicit: the constraint solver is differentiated at its solution"
-             : "differences of mj_step";
+  switch (path) {
+    case GradientPath::kAnalytic:
+      return "analytic: every stage has a pullback written by hand";
+    case GradientPath::kOracle:
+      return "oracle: differences of inverse dynamics at the solver's solution";
+    default:
+      return "differences of mj_step";
+  }
 }
 
 // printf into a string
@@ -141,8 +150,8 @@ std::string kink_text(const CheckReport& report) {
     return line("%.2g ", kink.distance) + kink.unit + " away at step " + std::to_string(kink.step) +
            ": " + kink.what;
   }
-  return report.path == GradientPath::kImplicit ? "none: the rollout meets no constraint"
-                                                : "not looked for on this gradient path";
+  return report.path != GradientPath::kDifferences ? "none: the rollout meets no constraint"
+                                                   : "not looked for on this gradient path";
 }
 
 std::string text_report(const Setup& setup, const CheckOptions& options,
@@ -156,6 +165,13 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   text += list("uses", report.features);
   text += entry("gradient path", path_meaning(report.path));
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
+  if (report.path == GradientPath::kAnalytic) {
+    text += entry("  served", line("%d of %d steps", report.analytic_steps, setup.nstep) +
+                                  (report.analytic_steps < setup.nstep
+                                       ? "; the oracle those on which a constraint acts"
+                                       : ""));
+    text += entry("  and the oracle", line("differ by %.1e", report.oracle_difference));
+  }
   text += line("\n%9s %16s %16s %10s %10s  %s\n", "direction", "adjoint", "differences",
                "error bar", "error", "verdict");
   for (int i = 0; i < n; i++) {
@@ -166,7 +182,7 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   text += "\n";
   text += entry("worst error", line("%.1e, tolerance %.1e", s.worst_error, options.tolerance));
   text += entry("solver residual", line("%.1e", report.solver_residual));
-  if (report.path == GradientPath::kImplicit) {
+  if (report.path != GradientPath::kDifferences) {
     text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
   }
   text += entry("nearest kink", kink_text(report));

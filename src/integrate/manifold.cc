@@ -34,18 +34,6 @@ void for_each_coordinate(const mjModel* m, Quaternion&& quaternion, Other&& othe
   }
 }
 
-// columns of ∂q/∂u at u = 0 for unit q: ½ q (0, e_k)
-Eigen::Matrix<double, 4, 3> quaternion_tangent(const Eigen::Vector4d& q) {
-  Eigen::Matrix<double, 4, 3> G;
-  // clang-format off
-  G << -q[1], -q[2], -q[3],
-        q[0], -q[3],  q[2],
-        q[3],  q[0], -q[1],
-       -q[2],  q[1],  q[0];
-  // clang-format on
-  return 0.5 * G;
-}
-
 }  // namespace
 
 void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar, Vec u_bar) {
@@ -107,11 +95,9 @@ void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,
   for_each_coordinate(
       model.mj(),
       [&](int q, int v) {
-        const Eigen::Map<const Eigen::Vector4d> quaternion(&qpos[static_cast<size_t>(q)]);
-        const double norm = quaternion.norm();
-        // Gᵀ G = ¼ I, so the cotangent with Gᵀ q_bar = tangent_bar and q_bar ⟂ q is 4 G tangent_bar
-        Eigen::Map<Eigen::Vector4d> out(&qpos_bar[static_cast<size_t>(q)]);
-        out = 4 / norm * (quaternion_tangent(quaternion / norm) * vector3(tangent_bar, v));
+        const auto i = static_cast<size_t>(q);
+        std::fill_n(&qpos_bar[i], 4, 0.0);
+        quaternion_cotangent_to_ambient(&qpos[i], vector3(tangent_bar, v), &qpos_bar[i]);
       },
       [&](int q, int v) {
         qpos_bar[static_cast<size_t>(q)] = tangent_bar[static_cast<size_t>(v)];

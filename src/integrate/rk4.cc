@@ -3,7 +3,10 @@
 //   stage i:  u_i = h Σ_j A_ij k_j,   q_i = q ⊕ u_i,   v_i = v + h Σ_j A_ij a_j,   act_i likewise
 //             a_i, act_dot_i = F(x_i),   k_i = dexpinv(u_i) v_i   (k_i = v_i before MuJoCo 4.0)
 //   result:   q' = q ⊕ h Σ b_i k_i,   v' = v + h Σ b_i a_i,   act' = next(act, Σ b_i act_dot_i)
+#include <utility>
+
 #include "integrate/manifold.h"
+#include "integrate/metric.h"
 #include "integrate/step.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -57,6 +60,7 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
     });
     std::copy(d->qacc, d->qacc + impl.nv, stage.qacc.begin());
     std::copy(d->act_dot, d->act_dot + impl.na, stage.act_dot.begin());
+    stage.nefc = d->nefc;
     rk_velocity(m, stage.u, stage.qvel, stage.k);
   }
 }
@@ -66,7 +70,6 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
 void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
-  mjData* d = workspace.data.get();
   const int nv = impl.nv, na = impl.na;
   const double h = m->opt.timestep;
   const Eigen::Index ncotangent = bar.next.rows();
@@ -114,27 +117,43 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
   // stages, last first
   for (int i = kStages - 1; i >= 0; i--) {
     Workspace::Stage& stage = workspace.stages[i];
-    OracleProblem problem{.in = stage_input(in, stage, in.time + kC[i] * h),
-                          .qacc = stage.qacc,
-                          .F = {},
-                          .act_from = {},
-                          .act_dot_from = {}};
-    evaluate_stages(impl, problem.in, workspace);
-    newton_factorize(m, d, stage.qacc, workspace);
+    const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
+    const bool analytic = is_analytic(impl, stage.nefc);
+    vector_field_evaluate(impl, at, stage.qacc, analytic, workspace);
 
     // a_i, act_dot_i = F(x_i)
+    const bool activation_stage = na > 0 && i == kRk4ActivationStage;
     OracleMultipliers multipliers;
-    if (na > 0) {
-      multipliers.act_dot_bar = &stage.act_dot_bar;
-      if (i == kRk4ActivationStage) {
-        problem.act_from = in.act;
-        problem.act_dot_from = act_dot;
-        problem.act_next = true;
-        multipliers.act_next_bar = &workspace.act_next_bar;
+    if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
+    if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
+    const CVec act_from = activation_stage ? in.act : CVec(),
+               act_dot_from = activation_stage ? CVec(act_dot) : CVec();
+    const VectorFieldBar to{stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params};
+    if (analytic) {
+      metric_factorize(impl, workspace);  // of M
+      Matrix& lambda = workspace.lambda;
+      lambda.resize(ncotangent, nv);
+      for (Eigen::Index c = 0; c < ncotangent; c++) {
+        metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
+                                row_part(lambda, c, 0, nv), workspace);
       }
+      free_field_pullback(impl,
+                          {.in = at,
+                           .qacc = stage.qacc,
+                           .b = {},
+                           .act_from = act_from,
+                           .act_dot_from = act_dot_from},
+                          lambda, multipliers, to, workspace);
+    } else {
+      vector_field_pullback(impl,
+                            {.in = at,
+                             .qacc = stage.qacc,
+                             .F = {},
+                             .act_from = act_from,
+                             .act_dot_from = act_dot_from,
+                             .act_next = activation_stage},
+                            stage.a_bar, multipliers, to, workspace);
     }
-    vector_field_pullback(impl, problem, stage.a_bar, multipliers,
-                          {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied}, workspace);
 
     for (Eigen::Index c = 0; c < ncotangent; c++) {
       // k_i = dexpinv(u_i) v_i

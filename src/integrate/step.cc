@@ -1,6 +1,9 @@
 #include "integrate/step.h"
 
+#include <utility>
+
 #include "integrate/manifold.h"
+#include "integrate/metric.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/probes.h"
@@ -14,10 +17,10 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
   Eigen::VectorXd &b = workspace.probe.b, &act_next = workspace.probe.act_next;
   mu.resize(b_bar.rows(), impl.nv);
 
-  if (impl.advance == Advance::kImplicitSymmetric && b_bar.rows() < impl.nv) {
+  if (impl.advance != Advance::kImplicit && b_bar.rows() < impl.nv) {
     for (Eigen::Index i = 0; i < b_bar.rows(); i++) {
       const CVec force(b_bar.row(i).data(), static_cast<size_t>(impl.nv));
-      advance_with_force(impl, force, b, act_next, workspace);
+      advance_with_force(impl, impl.mj(), force, b, act_next, workspace);
       mu.row(i) = b.transpose();
     }
     return;
@@ -27,10 +30,32 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
   for (int i = 0; i < impl.nv; i++) {
     std::fill(force.begin(), force.end(), 0.0);
     force[static_cast<size_t>(i)] = 1;
-    advance_with_force(impl, force, b, act_next, workspace);
+    advance_with_force(impl, impl.mj(), force, b, act_next, workspace);
     workspace.response.row(i) = b.transpose();
   }
   mu.noalias() = b_bar * workspace.response.transpose();
+}
+
+// Mhat differs from M, or would as soon as the damping that a gradient is asked for is not 0.
+// gradient: at 0 damping the side above is taken, on which Euler is implicit
+bool has_metric(const ModelImpl& impl, const StepBar& bar) {
+  return impl.advance != Advance::kExplicit ||
+         (impl.euler_damps && bar.params.wants(Parameter::kDofDamping));
+}
+
+// q' = q ⊕ h v',  v' = v + h b: what b receives, one row per cotangent
+void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matrix& b_bar) {
+  const mjModel* m = impl.mj();
+  const int nv = impl.nv;
+  const double h = m->opt.timestep;
+  b_bar.setZero(bar.next.rows(), nv);
+  for (Eigen::Index i = 0; i < bar.next.rows(); i++) {
+    integrate_pos_pullback(m, increment, row_part(bar.next, i, 0, nv), row_part(bar.x, i, 0, nv),
+                           row_part(b_bar, i, 0, nv));
+  }
+  b_bar = h * b_bar + bar.next.middleCols(nv, nv);  // of v'
+  bar.x.middleCols(nv, nv) += b_bar;
+  b_bar *= h;  // of b
 }
 
 }  // namespace
@@ -49,9 +74,48 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
     step_differences_pullback(impl, in, bar, workspace);
   } else if (impl.mj()->opt.integrator == mjINT_RK4) {
     rk4_step_pullback(impl, in, bar, workspace);
+  } else if (is_analytic(impl, in.nefc)) {
+    free_step_pullback(impl, in, qacc, bar, workspace);
   } else {
     one_stage_step_pullback(impl, in, qacc, bar, workspace);
   }
+}
+
+// Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep.
+void free_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                        Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const double h = m->opt.timestep;
+  const bool implicit = has_metric(impl, bar);
+  vector_field_evaluate(impl, in, qacc, true, workspace);
+
+  std::vector<double>&b = workspace.b, &increment = workspace.direction;
+  for (size_t k = 0; k < b.size(); k++) {
+    b[k] = implicit ? (in.qvel_next[k] - in.qvel[k]) / h : qacc[k];
+    increment[k] = h * in.qvel_next[k];
+  }
+  position_pullback(impl, increment, bar, workspace.b_bar);
+
+  metric_factorize(impl, workspace);
+  Matrix& mu = workspace.mu;
+  mu.resize(workspace.b_bar.rows(), impl.nv);
+  for (Eigen::Index i = 0; i < mu.rows(); i++) {
+    metric_solve_transposed(impl, row_part(std::as_const(workspace.b_bar), i, 0, impl.nv),
+                            row_part(mu, i, 0, impl.nv), workspace);
+  }
+
+  OracleMultipliers multipliers;
+  if (implicit) {
+    multipliers.mu = &mu;
+    multipliers.b_bar = &workspace.b_bar;
+  }
+  if (impl.na > 0) {
+    workspace.act_next_bar = bar.next.rightCols(impl.na);
+    multipliers.act_next_bar = &workspace.act_next_bar;
+  }
+  free_field_pullback(impl, {.in = in, .qacc = qacc, .b = b, .act_from = {}, .act_dot_from = {}},
+                      mu, multipliers,
+                      {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
 }
 
 void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
@@ -61,17 +125,16 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   const int nv = impl.nv;
   const double h = m->opt.timestep;
   const Eigen::Index ncotangent = bar.next.rows();
-  const bool implicit = impl.advance != Advance::kExplicit;
+  const bool implicit = has_metric(impl, bar);
 
-  evaluate_stages(impl, in, workspace);
-  newton_factorize(m, d, qacc, workspace);
+  vector_field_evaluate(impl, in, qacc, false, workspace);
 
   // b and v', again
   Vec F = workspace.F;
   mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
   Eigen::VectorXd& b = workspace.base.b;
   if (implicit) {
-    advance_with_force(impl, F, b, workspace.base.act_next, workspace);
+    advance_with_force(impl, m, F, b, workspace.base.act_next, workspace);
   } else {
     b = eigen(qacc);
   }
@@ -81,16 +144,8 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
     increment[k] = h * (in.qvel[k] + h * b[i]);
   }
 
-  // q' = q ⊕ h v',  v' = v + h b
   Matrix &b_bar = workspace.b_bar, &a_bar = workspace.a_bar;
-  b_bar.setZero(ncotangent, nv);
-  for (Eigen::Index i = 0; i < ncotangent; i++) {
-    integrate_pos_pullback(m, increment, row_part(bar.next, i, 0, nv), row_part(bar.x, i, 0, nv),
-                           row_part(b_bar, i, 0, nv));
-  }
-  b_bar = h * b_bar + bar.next.middleCols(nv, nv);  // of v'
-  bar.x.middleCols(nv, nv) += b_bar;
-  b_bar *= h;  // of b
+  position_pullback(impl, increment, bar, b_bar);
 
   // Mhat b = M a
   OracleProblem problem{.in = in, .qacc = qacc, .F = {}, .act_from = {}, .act_dot_from = {}};
@@ -118,7 +173,8 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   }
 
   vector_field_pullback(impl, problem, a_bar, multipliers,
-                        {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied}, workspace);
+                        {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
+                        workspace);
 }
 
 void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,

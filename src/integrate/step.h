@@ -20,11 +20,12 @@ namespace diffmj {
 
 // Cotangents of a step, one row each.
 struct StepBar {
-  Matrix next;          // 2 nv + na, in: of (q', v', act')
-  Matrix x;             // 2 nv + na, added to: of (q, v, act)
-  Matrix ctrl;          // nu, added to
-  Matrix qfrc_applied;  // nv, added to
-  Matrix xfrc_applied;  // 6 nbody, added to; no columns: not wanted
+  Matrix next;               // 2 nv + na, in: of (q', v', act')
+  Matrix x;                  // 2 nv + na, added to: of (q, v, act)
+  Matrix ctrl;               // nu, added to
+  Matrix qfrc_applied;       // nv, added to
+  Matrix xfrc_applied;       // 6 nbody, added to; no columns: not wanted
+  ParameterBar params = {};  // added to, of one cotangent
 
   void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
 };
@@ -35,6 +36,8 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
                    Workspace& workspace);
 
 // The paths it chooses from.
+void free_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                        Workspace& workspace);
 void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                              Workspace& workspace);
 void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,

@@ -36,6 +36,10 @@ inline constexpr bool kRk4CorrectsRotations = mjVERSION_HEADER >= 4000000;
 // The stage of RK4 whose actuator velocities the next activations read (the bristle of a dcmotor).
 inline constexpr int kRk4ActivationStage = mjVERSION_HEADER >= 4000000 ? 0 : 3;
 
+// Actuators whose joint is at its actuatorfrcrange do not count in the derivatives of implicit
+// integrators.
+inline constexpr bool kSaturatedJointsAreNotImplicit = mjVERSION_HEADER >= 4000000;
+
 // An enable flag, 0 where this version does not have it.
 #if mjVERSION_HEADER >= 4000000
 inline constexpr int kEnableSpeculative = mjENBL_SPECULATIVE;

@@ -13,7 +13,9 @@
 #include "mj/call.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
+#include "model/parameters.h"
 #include "model/workspace.h"
+#include "stages/analytic.h"
 
 namespace diffmj {
 namespace {
@@ -56,7 +58,15 @@ const char* integrator_name(Integrator integrator) {
 }
 
 const char* gradient_path_name(GradientPath path) {
-  return path == GradientPath::kImplicit ? "implicit" : "differences";
+  switch (path) {
+    case GradientPath::kAnalytic:
+      return "analytic";
+    case GradientPath::kOracle:
+      return "oracle";
+    case GradientPath::kDifferences:
+      return "differences";
+  }
+  return "?";
 }
 
 Integrator integrator_from_name(const std::string& name) {
@@ -107,7 +117,7 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   opt.ccd_tolerance = 1e-12;
   opt.ccd_iterations = 200;
 
-  choose_path();
+  choose_path(options);
   choose_advance();
 }
 
@@ -155,7 +165,7 @@ void ModelImpl::refuse_unsupported() const {
   }
 }
 
-void ModelImpl::choose_path() {
+void ModelImpl::choose_path(const ModelOptions& options) {
   const mjModel* m = mj_.get();
   const bool implicit =
       m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
@@ -170,7 +180,24 @@ void ModelImpl::choose_path() {
     path_reason = name_of(m, mjOBJ_FLEX, 0) +
                   " with an implicit integrator and CG: its stiffness enters the solver's metric";
   }
-  path = path_reason.empty() ? GradientPath::kImplicit : GradientPath::kDifferences;
+  path_asked = options.path;
+  fallback = options.fallback;
+  path = options.path;
+  if (!path_reason.empty()) {
+    path = GradientPath::kDifferences;
+  } else if (path == GradientPath::kAnalytic) {
+    path_reason = analytic_obstacle(m);
+    if (!path_reason.empty()) {
+      path_reason += " has no analytic pullback yet";
+      path = GradientPath::kOracle;
+    }
+  }
+  if (path == options.path) path_reason.clear();
+  if (!fallback && path > options.path) {
+    throw UnsupportedError(path_reason +
+                           ", and fallback is off: allow it (fallback = true), or "
+                           "take the feature out of the model");
+  }
 }
 
 // Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,
@@ -181,6 +208,7 @@ void ModelImpl::choose_advance() {
     advance = Advance::kImplicit;
   }
   if (m->opt.integrator != mjINT_EULER) return;
+  euler_damps = !(m->opt.disableflags & (mjDSBL_EULERDAMP | mjDSBL_DAMPER));
   WorkspaceLease lease(*this);
   mjData* d = lease->data.get();
   mj_call("mj_Euler", [&] {
@@ -260,12 +288,24 @@ int Model::na() const { return impl_->na; }
 int Model::nu() const { return impl_->nu; }
 int Model::nbody() const { return impl_->nbody; }
 int Model::nmocap() const { return impl_->nmocap; }
+int Model::nsite() const { return static_cast<int>(mj()->nsite); }
 double Model::timestep() const { return impl_->mj()->opt.timestep; }
 Integrator Model::integrator() const {
   return static_cast<Integrator>(impl_->mj()->opt.integrator + 1);
 }
 GradientPath Model::gradient_path() const { return impl_->path; }
 const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
+
+std::vector<std::string> parameter_names() {
+  std::vector<std::string> names;
+  for (const ParameterField& field : parameter_fields()) names.emplace_back(field.name);
+  return names;
+}
+
+std::pair<int, int> parameter_shape(const Model& model, const std::string& name) {
+  const ParameterField& field = parameter_field(name);
+  return {field.nrow(model.mj()), field.width};
+}
 
 std::string Model::element_name(int type, int id) const { return name_of(mj(), type, id); }
 
@@ -285,7 +325,8 @@ int Model::keyframe(const std::string& name) const {
 }
 
 Model Model::tightened() const {
-  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), ModelOptions{}));
+  const ModelOptions options{.path = impl_->path_asked, .fallback = impl_->fallback};
+  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), options));
 }
 
 }  // namespace diffmj

@@ -35,8 +35,11 @@ class ModelImpl {
       act_actuator;  // nu, na: the actuator a control or activation is of
   const int id;      // of this model among all that were made
   Advance advance = Advance::kExplicit;
-  GradientPath path = GradientPath::kImplicit;
+  // Euler: as soon as any joint is damped, the step is implicit in it.
+  bool euler_damps = false;
+  GradientPath path_asked = GradientPath::kAnalytic, path = GradientPath::kAnalytic;
   std::string path_reason;
+  bool fallback = true;
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;
@@ -44,7 +47,7 @@ class ModelImpl {
 
  private:
   void refuse_unsupported() const;
-  void choose_path();
+  void choose_path(const ModelOptions& options);
   void choose_advance();
 
   MjModelPtr mj_, tight_;

@@ -4,7 +4,7 @@
 
 namespace diffmj {
 
-Workspace::Workspace(const ModelImpl& impl) {
+Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
   mjData* made = nullptr;
   mj_call("mj_makeData", [&] { made = mj_makeData(impl.mj()); });
   if (!made) throw MemoryError("mj_makeData: MuJoCo could not allocate the data of this model");
@@ -27,6 +27,19 @@ Workspace::Workspace(const ModelImpl& impl) {
   for (auto* x : {&saved_act, &saved_act_dot}) x->resize(na);
   for (auto* x : {&tangent_center, &tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
   body_jacobian.resize(6 * nv);
+  const auto nout = static_cast<size_t>(impl.mj()->nout),
+             nactuator = static_cast<size_t>(impl.mj()->nactuator);
+  for (auto* x : {&lambda_actuation, &lambda_gravcomp, &actuation_moment, &b, &difference_ab,
+                  &v_plus_b, &v_minus_b, &zero, &armature_bar}) {
+    x->resize(nv);
+  }
+  actuation_y.resize(3 * nv);
+  for (auto* x : {&actuation_act_dot_bar, &actuation_act, &actuation_act_dot}) x->resize(na);
+  for (auto* x :
+       {&actuation_force, &actuation_force_bar, &actuation_length_bar, &actuation_velocity_bar}) {
+    x->resize(nout);
+  }
+  for (auto* x : {&actuation_step, &actuation_center, &actuation_psi}) x->resize(nactuator);
   for (Stage& stage : stages) {
     stage.qpos.resize(nq);
     for (auto* x : {&stage.qvel, &stage.qacc, &stage.u, &stage.k}) x->resize(nv);

@@ -10,6 +10,7 @@
 #include "mj/row_match.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
+#include "stages/position/kinematics.h"
 
 namespace diffmj {
 
@@ -50,6 +51,18 @@ class Workspace {
   Matrix act_next_bar, act_dot_bar;   // ncotangent x na
   std::vector<double> body_jacobian;  // 6 x nv
 
+  // analytic stages
+  Sweep sweep;
+  std::vector<double> lambda_actuation, lambda_gravcomp;                        // nv
+  std::vector<double> actuation_y, actuation_moment;                            // 3 nv, nv
+  std::vector<double> actuation_act_dot_bar, actuation_act, actuation_act_dot;  // na
+  std::vector<double> actuation_force, actuation_force_bar, actuation_length_bar,
+      actuation_velocity_bar;                                           // nout
+  std::vector<double> actuation_step, actuation_center, actuation_psi;  // nactuator
+  std::vector<double> b, difference_ab, v_plus_b, v_minus_b, zero;      // nv: the metric's terms
+  std::vector<double> armature_bar;                                     // nv
+  MjModelPtr probe_model;  // a copy whose parameters may be moved; made when first needed
+
   // step differences
   std::vector<double> next_qpos;                                    // nq
   std::vector<double> tangent_center, tangent_plus, tangent_minus;  // 2 nv + na
@@ -59,7 +72,8 @@ class Workspace {
   struct Stage {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
-    Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;      // ncotangent x ...
+    int nefc = 0;
+    Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;  // ncotangent x ...
   };
   Stage stages[4];
 };

@@ -12,6 +12,8 @@ StepInput step_input(const Trajectory& t, int i) {
       .ctrl = input_row(t.ctrl, i, t.nu),
       .qfrc_applied = input_row(t.qfrc_applied, i, t.nv),
       .xfrc_applied = input_row(t.xfrc_applied, i, 6 * t.nbody),
+      .qvel_next = row(t.qvel, i + 1, t.nv),
+      .nefc = t.steps[static_cast<size_t>(i)].nefc,
   };
 }
 

@@ -15,11 +15,16 @@ namespace {
 // Contact forces bend on the scale of solimp's width, a millimetre, and their curvature jumps at
 // its midpoint: positions take small steps, two of them, and extrapolate. (Measured over the zoo:
 // 1e-6 loses five digits where the curvature jumps nearby, 1e-8 loses them to rounding.)
-// Velocities, activations and controls enter almost linearly.
+// Without constraints everything is smooth. Velocities, activations and controls enter almost
+// linearly.
 constexpr double kPositionStep = 1e-7;
+constexpr double kFreePositionStep = 1e-5;
 constexpr double kSmallestStep = 1e-9;
 constexpr double kVelocityStep = 1e-5;
 constexpr double kStep = 1e-6;
+// Parameters, relative to their size; contact forces bend in them as in positions.
+constexpr double kParameterStep = 1e-6;
+constexpr double kFreeParameterStep = 1e-4;
 
 enum class From { kPosition, kVelocity, kActuation };  // the first stage an input moves
 
@@ -33,9 +38,8 @@ void run_stages(const mjModel* m, mjData* d, From from) {
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
-bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
+bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& problem, From from,
               Workspace::Outputs& out, Workspace& workspace) {
-  const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] { run_stages(m, d, from); });
 
@@ -67,9 +71,29 @@ bool evaluate(const ModelImpl& impl, const OracleProblem& problem, From from,
       std::copy(problem.act_from.begin(), problem.act_from.end(), d->act);
       std::copy(problem.act_dot_from.begin(), problem.act_dot_from.end(), d->act_dot);
     }
-    advance_with_force(impl, problem.F, out.b, out.act_next, workspace);
+    advance_with_force(impl, m, problem.F, out.b, out.act_next, workspace);
   }
   return all_rows;
+}
+
+// gains of controllers that are 0 switch a state of theirs off
+bool is_switch(const mjModel* m, Parameter id, int entry) {
+  if (id != Parameter::kActuatorGainprm) return false;
+  const int type = m->actuator_gaintype[entry / mjNGAIN];
+  return type == mjGAIN_DCMOTOR || type == mjGAIN_PID;
+}
+
+// what actuators on a joint add to the armature of its dofs
+double actuator_armature(const mjModel* m, int joint) {
+  double sum = 0;
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    const bool on_joint =
+        m->actuator_trntype[i] == mjTRN_JOINT || m->actuator_trntype[i] == mjTRN_JOINTINPARENT;
+    if (!on_joint || m->actuator_trnid[2 * i] != joint) continue;
+    const double gear = m->actuator_gear[6 * m->actuator_outadr[i]];
+    sum += gear * gear * m->actuator_armature[i];
+  }
+  return sum;
 }
 
 double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
@@ -99,9 +123,8 @@ void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& work
   });
 }
 
-void advance_with_force(const ModelImpl& impl, CVec F, Eigen::VectorXd& b,
+void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
                         Eigen::VectorXd& act_next, Workspace& workspace) {
-  const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const double time = d->time;
   mju_copy(workspace.saved_qpos.data(), d->qpos, impl.nq);
@@ -117,6 +140,10 @@ void advance_with_force(const ModelImpl& impl, CVec F, Eigen::VectorXd& b,
     mju_zero(d->qfrc_constraint, impl.nv);
     copy_or_zero(F, d->qfrc_smooth, impl.nv);
     mju_scl(d->qfrc_smooth, d->qfrc_smooth, scale, impl.nv);
+    if (impl.advance == Advance::kExplicit && !F.empty()) {
+      // without damping mj_Euler reads the acceleration
+      mj_solveM(m, d, d->qacc, d->qfrc_smooth, 1);
+    }
     if (impl.advance == Advance::kImplicit) {
       mj_implicit(m, d);
     } else {
@@ -143,7 +170,7 @@ void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
     std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
     d->act[j] += da;
     d->act_dot[j] += ddot;
-    advance_with_force(impl, {}, out.b, out.act_next, workspace);
+    advance_with_force(impl, impl.mj(), {}, out.b, out.act_next, workspace);
   };
   for (int j = 0; j < impl.na; j++) {
     next(j, kStep, 0, plus);
@@ -169,7 +196,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
     throw Error("oracle_pullback: the solver's metric is not the mass matrix");  // see choose_path
   }
   workspace.rows.set_base(d);
-  evaluate(impl, problem, From::kActuation, workspace.base, workspace);
+  evaluate(impl, m, problem, From::kActuation, workspace.base, workspace);
 
   // samples: the contraction at four places; sample(k, ...) fills the k-th, where set moved the
   // input, and returns whether all rows of the base are still there
@@ -178,7 +205,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   const auto sample = [&](Eigen::Index k, From from, auto&& set) {
     write_input(m, d, problem.in);
     set();
-    const bool all_rows = evaluate(impl, problem, from, workspace.probe, workspace);
+    const bool all_rows = evaluate(impl, m, problem, from, workspace.probe, workspace);
     contract(multipliers, workspace.probe, workspace.base, samples.col(k));
     return all_rows;
   };
@@ -209,6 +236,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
 
   // positions: two steps on either side, extrapolated; only the side on which no row vanishes, or
   // smaller steps if there is none
+  const double step = workspace.zone.empty() ? kFreePositionStep : kPositionStep;
   for (int j = 0; j < impl.nv; j++) {
     const auto at = [&](Eigen::Index k, double s) {
       return sample(k, From::kPosition, [&] {
@@ -218,7 +246,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
       });
     };
     const double size = position_size(impl, j, problem.in.qpos);
-    for (double h = kPositionStep * size;; h /= 10) {
+    for (double h = step * size;; h /= 10) {
       // all four samples are needed, whatever the first ones say
       const std::array<bool, 4> all_rows = {at(0, h), at(1, -h), at(2, 2 * h), at(3, -2 * h)};
       const bool plus = all_rows[0] && all_rows[2], minus = all_rows[1] && all_rows[3];
@@ -232,6 +260,74 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
         x_bar.col(j) -= (4 * samples.col(1) - samples.col(3)) / (2 * h);
       }
       break;
+    }
+  }
+}
+
+void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
+                                const OracleMultipliers& multipliers, const ParameterBar& params,
+                                Workspace& workspace) {
+  if (!params.any()) return;
+  if (!workspace.probe_model) workspace.probe_model = movable_copy(impl.mj());
+  mjModel* m = workspace.probe_model.get();
+  mjData* d = workspace.data.get();
+  mj_call("mj_fwdPosition", [&] {
+    write_input(m, d, problem.in);
+    run_stages(m, d, From::kPosition);
+  });
+  workspace.rows.set_base(d);
+  evaluate(impl, m, problem, From::kActuation, workspace.base, workspace);
+
+  // M of dofs with body_simple is a constant of the model: what inverse dynamics says is missing
+  Eigen::VectorXd excess_a(impl.nv), excess_b(impl.nv), still(impl.nv);
+  const auto excess = [&](const double* x, Eigen::VectorXd& out) {
+    mj_call("mj_rne", [&] {
+      mju_copy(d->qacc, x, impl.nv);
+      mj_rne(m, d, 1, out.data());
+      mju_zero(d->qacc, impl.nv);
+      mj_rne(m, d, 1, still.data());
+      out -= still;
+      mj_mulM(m, d, still.data(), x);
+    });
+    for (int i = 0; i < impl.nv; i++) {
+      const double armature = m->dof_armature[i] + actuator_armature(m, m->dof_jntid[i]);
+      out[i] = m->dof_simplenum[i] > 0 ? out[i] + armature * x[i] - still[i] : 0;
+    }
+  };
+  const Eigen::VectorXd b0 = workspace.base.b;
+  const auto sample = [&] {
+    write_input(m, d, problem.in);
+    evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
+    Eigen::VectorXd sum(1);
+    contract(multipliers, workspace.probe, workspace.base, sum);
+    excess(problem.qacc.data(), excess_a);
+    double total = sum[0];
+    if (multipliers.lambda) total -= multipliers.lambda->row(0).dot(excess_a);
+    if (multipliers.mu) total += multipliers.mu->row(0).dot(excess_a);
+    if (multipliers.mu && multipliers.b_bar) {
+      excess(b0.data(), excess_b);
+      total -= multipliers.mu->row(0).dot(excess_b);
+    }
+    return total;
+  };
+  const double step = workspace.zone.empty() ? kFreeParameterStep : kParameterStep;
+  for (const ParameterField& field : parameter_fields()) {
+    const Vec bar = params[field.id];
+    for (int entry = 0; entry < static_cast<int>(bar.size()); entry++) {
+      ParameterProbe probe(m, field, entry);
+      const double h = step * probe.scale();
+      const auto at = [&](double x) {
+        probe.move(x);
+        return sample();
+      };
+      const double value = field.data(m)[entry];
+      if (value == 0 && is_switch(m, field.id, entry)) continue;
+      if (value == 0 && field.id == Parameter::kDofDamping) {
+        // gradient: the side above
+        bar[static_cast<size_t>(entry)] += (4 * at(h) - at(2 * h) - 3 * at(0)) / (2 * h);
+        continue;
+      }
+      bar[static_cast<size_t>(entry)] += (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h);
     }
   }
 }

@@ -49,9 +49,14 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
                      const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                      Workspace& workspace);
 
+// The same for parameters, of one cotangent: differences in every entry of the fields in params.
+void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
+                                const OracleMultipliers& multipliers, const ParameterBar& params,
+                                Workspace& workspace);
+
 // The integrator's answer to a force: b with v' = v + h b, and the next activations; the state in
 // the workspace's mjData, whose stages must have been evaluated, is left as it was.
-void advance_with_force(const ModelImpl& impl, CVec F, Eigen::VectorXd& b,
+void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
                         Eigen::VectorXd& act_next, Workspace& workspace);
 
 // act_next as a function of act and act_dot alone (exact filters, clamping, wrapping): adds to

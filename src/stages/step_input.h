@@ -13,6 +13,9 @@ struct StepInput {
   CVec qpos, qvel, act;                   // nq, nv, na
   CVec qacc_warmstart;                    // nv; empty: 0
   CVec ctrl, qfrc_applied, xfrc_applied;  // nu, nv, 6 nbody; empty: 0
+  // What the step led to, for its pullback.
+  CVec qvel_next = {};  // nv
+  int nefc = -1;        // rows of constraints; -1: not known
 };
 
 inline void copy_or_zero(CVec from, mjtNum* to, int size) {

@@ -19,7 +19,28 @@ void xfrc_pullback(const ModelImpl& impl, const Matrix& lambda, Matrix& xfrc_bar
   }
 }
 
+// g contains -qfrc_applied and -Jᵀ xfrc_applied
+void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const VectorFieldBar& bar,
+                             Workspace& workspace) {
+  bar.qfrc_applied += lambda;
+  if (bar.xfrc_applied.cols() > 0) xfrc_pullback(impl, lambda, bar.xfrc_applied, workspace);
+}
+
 }  // namespace
+
+bool is_analytic(const ModelImpl& impl, int nefc) {
+  return impl.path == GradientPath::kAnalytic && nefc == 0;
+}
+
+void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool analytic,
+                           Workspace& workspace) {
+  if (analytic) {
+    evaluate_smooth(impl, in, workspace);
+  } else {
+    evaluate_stages(impl, in, workspace);
+    newton_factorize(impl.mj(), workspace.data.get(), qacc, workspace);
+  }
+}
 
 void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
                            OracleMultipliers multipliers, const VectorFieldBar& bar,
@@ -29,12 +50,40 @@ void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, 
   for (Eigen::Index i = 0; i < a_bar.rows(); i++) {
     newton_solve(workspace, row_part(a_bar, i, 0, impl.nv), row_part(lambda, i, 0, impl.nv));
   }
-  // g contains -qfrc_applied and -Jᵀ xfrc_applied
-  bar.qfrc_applied += lambda;
-  if (bar.xfrc_applied.cols() > 0) xfrc_pullback(impl, lambda, bar.xfrc_applied, workspace);
-
+  applied_forces_pullback(impl, lambda, bar, workspace);
   multipliers.lambda = &lambda;
   oracle_pullback(impl, problem, multipliers, bar.x, bar.ctrl, workspace);
+  oracle_parameters_pullback(impl, problem, multipliers, bar.params, workspace);
+}
+
+void free_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+                         const Matrix& lambda, OracleMultipliers multipliers,
+                         const VectorFieldBar& bar, Workspace& workspace) {
+  multipliers.lambda = &lambda;
+  applied_forces_pullback(impl, lambda, bar, workspace);
+  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params);
+  ParameterBar params = bar.params;
+  for (size_t i = 0; i < params.field.size(); i++) {
+    if (!rest.field[i].empty()) params.field[i] = {};
+  }
+  analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, params, workspace);
+  if (!rest.any()) return;
+
+  // F = M a, which the oracle answers with b
+  const OracleProblem again{.in = problem.in,
+                            .qacc = problem.qacc,
+                            .F = multipliers.b_bar ? CVec(workspace.F) : CVec(),
+                            .act_from = problem.act_from,
+                            .act_dot_from = problem.act_dot_from,
+                            .act_next = multipliers.act_next_bar != nullptr};
+  evaluate_stages(impl, problem.in, workspace);
+  if (multipliers.b_bar) {
+    mj_call("mj_mulM", [&] {
+      mj_mulM(impl.mj(), workspace.data.get(), workspace.F.data(), problem.qacc.data());
+    });
+  }
+  newton_factorize(impl.mj(), workspace.data.get(), problem.qacc, workspace);
+  oracle_parameters_pullback(impl, again, multipliers, rest, workspace);
 }
 
 }  // namespace diffmj

@@ -144,7 +144,7 @@ TEST_F(CliTest, GradIsTheClosedForm) {
   const Json r = json("grad slider.xml --nstep 20 --key moving --loss '2*qpos[0] - 0.5*qvel[x]'");
   constexpr double h = 0.01, m = 2;
   EXPECT_EQ(r["outcome"], "success");
-  EXPECT_EQ(r["path"], "implicit");
+  EXPECT_EQ(r["path"], "analytic");
   EXPECT_NEAR(r["loss"]["value"], 2 * (0.5 + 20 * h * 3) - 0.5 * 3, 1e-12);
   const Json& g = r["gradient"];
   EXPECT_NEAR(g["qpos"][0], 2, 1e-9);

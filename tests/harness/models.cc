@@ -162,6 +162,263 @@ Scene random_scene(unsigned seed) {
   return scene;
 }
 
+Scene random_tree(unsigned seed, const ModelOptions& options) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  const auto between = [&](double a, double b) { return a + (b - a) * unit(random); };
+  const auto chance = [&](double p) { return unit(random) < p; };
+  const auto pick = [&](size_t n) {
+    return std::min(n - 1, static_cast<size_t>(static_cast<double>(n) * unit(random)));
+  };
+  const auto fill = [&](double* x, int n, double a, double b) {
+    for (int i = 0; i < n; i++) x[i] = between(a, b);
+  };
+
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(mj_makeSpec(), mj_deleteSpec);
+  mjSpec* s = spec.get();
+  s->option.timestep = 0.004;
+  s->option.integrator = std::array{mjINT_EULER, mjINT_RK4, mjINT_IMPLICIT,
+                                    mjINT_IMPLICITFAST}[static_cast<size_t>(seed % 4)];
+  s->option.disableflags |= mjDSBL_CONSTRAINT;
+  if (chance(0.1)) s->option.disableflags |= mjDSBL_EULERDAMP;
+  if (chance(0.1)) s->option.disableflags |= mjDSBL_SPRING;
+  if (chance(0.1)) s->option.disableflags |= mjDSBL_GRAVITY;
+  if (chance(0.3)) {
+    s->option.density = between(1, 20);
+    s->option.viscosity = between(0, 0.1);
+    fill(s->option.wind, 3, -1, 1);
+  }
+
+  int njoint = 0, nsite = 0;
+  std::vector<std::string> scalar, ball, free, sites;
+  std::vector<mjsBody*> bodies = {mjs_findBody(s, "world")};
+  const int nbody = 3 + static_cast<int>(seed % 6);
+  for (int i = 0; i < nbody; i++) {
+    const bool root = i == 0 || chance(0.2);
+    mjsBody* body = mjs_addBody(root ? bodies[0] : bodies[pick(bodies.size())], nullptr);
+    fill(body->pos, 3, -0.4, 0.4);
+    fill(body->quat, 4, -1, 1);
+    if (chance(0.4)) body->gravcomp = between(0.2, 1.2);
+    mjsGeom* geom = mjs_addGeom(body, nullptr);
+    geom->type = std::array{mjGEOM_SPHERE, mjGEOM_CAPSULE, mjGEOM_BOX, mjGEOM_ELLIPSOID}[pick(4)];
+    fill(geom->size, 3, 0.06, 0.14);
+    fill(geom->pos, 3, -0.1, 0.1);
+    fill(geom->quat, 4, -1, 1);
+    if (chance(0.4)) geom->fluid_ellipsoid = 1;
+    if (chance(0.7)) {
+      mjsSite* site = mjs_addSite(body, nullptr);
+      sites.push_back("s" + std::to_string(nsite++));
+      mjs_setName(site->element, sites.back().c_str());
+      fill(site->pos, 3, -0.2, 0.2);
+      fill(site->quat, 4, -1, 1);
+    }
+    const bool free_root = root && chance(0.5);
+    // now and then a body is welded to its parent
+    const int njnt = free_root ? 1 : static_cast<int>(pick(i == 0 ? 2 : 4)) + (i == 0 ? 1 : 0);
+    bool rotated = false;
+    for (int j = 0; j < njnt; j++) {
+      mjsJoint* joint = mjs_addJoint(body, nullptr);
+      const std::string name = "j" + std::to_string(njoint++);
+      mjs_setName(joint->element, name.c_str());
+      joint->type = free_root ? mjJNT_FREE
+                    : rotated ? std::array{mjJNT_HINGE, mjJNT_SLIDE}[pick(2)]
+                              : std::array{mjJNT_HINGE, mjJNT_SLIDE, mjJNT_BALL}[pick(3)];
+      // MuJoCo allows no other rotation beside a ball joint
+      if (joint->type == mjJNT_BALL && j > 0) joint->type = mjJNT_SLIDE;
+      if (rotated && joint->type == mjJNT_HINGE) joint->type = mjJNT_SLIDE;
+      rotated = rotated || joint->type == mjJNT_BALL;
+      (joint->type == mjJNT_FREE   ? free
+       : joint->type == mjJNT_BALL ? ball
+                                   : scalar)
+          .push_back(name);
+      fill(joint->axis, 3, -1, 1);
+      if (!free_root) fill(joint->pos, 3, -0.1, 0.1);
+      joint->ref = free_root || joint->type == mjJNT_BALL ? 0 : between(-0.3, 0.3);
+      if (chance(0.7)) fill(joint->stiffness, 3, 0, 2);
+      if (chance(0.7)) fill(joint->damping, 3, 0, 0.3);
+      joint->springref = joint->type == mjJNT_HINGE || joint->type == mjJNT_SLIDE ? 0.2 : 0;
+      joint->armature = between(0.005, 0.02);
+      if (chance(0.2) && body->gravcomp > 0) joint->actgravcomp = 1;
+      if (chance(0.3) && (joint->type == mjJNT_HINGE || joint->type == mjJNT_SLIDE)) {
+        joint->actfrclimited = mjLIMITED_TRUE;
+        joint->actfrcrange[1] = between(0.2, 5);
+        joint->actfrcrange[0] = -joint->actfrcrange[1];
+      }
+    }
+    bodies.push_back(body);
+  }
+
+  const int nactuator = 2 + static_cast<int>(pick(5));
+  for (int i = 0; i < nactuator; i++) {
+    mjsActuator* actuator = mjs_addActuator(s, nullptr);
+    const auto to = [&](mjtTrn type, const std::string& target) {
+      actuator->trntype = type;
+      mjs_setString(actuator->target, target.c_str());
+    };
+    const auto joint = [&](const std::vector<std::string>& names) {
+      to(chance(0.5) ? mjTRN_JOINT : mjTRN_JOINTINPARENT, names[pick(names.size())]);
+    };
+    const size_t kind = pick(6);
+    if (kind == 0 && !ball.empty()) {
+      joint(ball);
+    } else if (kind == 1 && !free.empty()) {
+      joint(free);
+    } else if (kind == 2 && !sites.empty()) {
+      to(mjTRN_SITE, sites[pick(sites.size())]);
+    } else if (kind == 3 && sites.size() > 1) {
+      to(mjTRN_SITE, sites[0]);
+      mjs_setString(actuator->refsite, sites[1 + pick(sites.size() - 1)].c_str());
+    } else if (kind == 4 && sites.size() > 1) {
+      to(mjTRN_SLIDERCRANK, sites[0]);
+      mjs_setString(actuator->slidersite, sites[1 + pick(sites.size() - 1)].c_str());
+      actuator->cranklength = chance(0.8) ? 3 : 0.01;
+    } else if (!scalar.empty()) {
+      joint(scalar);
+    } else {
+      joint(ball.empty() ? free : ball);
+    }
+    fill(actuator->gear, 6, -1, 1);
+    if (chance(0.2)) fill(actuator->gear, 3, 0, 0);
+    actuator->gainprm[0] = between(0.5, 2);
+    if (chance(0.4)) {
+      actuator->gaintype = mjGAIN_AFFINE;
+      fill(actuator->gainprm, 3, -0.5, 0.5);
+    }
+    if (chance(0.5)) {
+      actuator->biastype = mjBIAS_AFFINE;
+      fill(actuator->biasprm, 3, -0.5, 0.5);
+    }
+    if (chance(0.5)) {
+      actuator->dyntype = std::array{mjDYN_FILTEREXACT, mjDYN_FILTER, mjDYN_INTEGRATOR}[pick(3)];
+      actuator->dynprm[0] = 0.05;
+      actuator->actearly = chance(0.5);
+      if (chance(0.3)) {
+        actuator->actlimited = mjLIMITED_TRUE;
+        actuator->actrange[0] = 0, actuator->actrange[1] = 0.6;
+      }
+    }
+    if (chance(0.3)) {
+      actuator->forcelimited = mjLIMITED_TRUE;
+      actuator->forcerange[0] = -0.3, actuator->forcerange[1] = 0.3;
+    }
+    if (chance(0.3)) {
+      actuator->ctrllimited = mjLIMITED_TRUE;
+      actuator->ctrlrange[0] = 0, actuator->ctrlrange[1] = 0.6;
+    }
+    if (chance(0.2) && actuator->trntype == mjTRN_JOINT) {
+      actuator->damping[0] = 0.1;
+      actuator->armature = 0.01;
+    }
+  }
+  mjModel* compiled = mj_compile(s, nullptr);
+  if (!compiled) throw Error("random tree " + std::to_string(seed) + ": " + mjs_getError(s));
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(compiled, mj_deleteModel);
+
+  Scene scene{.name = "tree " + std::to_string(seed),
+              .model = Model::from_mjmodel(compiled, options)};
+  Vector shift(static_cast<size_t>(scene.model.ntangent()));
+  for (double& x : shift) x = between(-0.8, 0.8);
+  scene.x = plus(scene.model, default_state(scene.model), shift);
+  for (double& w : scene.x.act) w = between(0.1, 0.5);
+  for (int i = 0; i < scene.model.nu(); i++) scene.ctrl.push_back(between(0.1, 0.9));
+  return scene;
+}
+
+Scene with_options(const Scene& scene, const ModelOptions& options) {
+  Scene out = scene;
+  out.model = Model::from_mjmodel(scene.model.mj(), options);
+  return out;
+}
+
+Scene without_constraints(const Scene& scene, const ModelOptions& options) {
+  mjModel* copy = mj_copyModel(nullptr, scene.model.mj());
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(copy, mj_deleteModel);
+  copy->opt.disableflags |= mjDSBL_CONSTRAINT;
+  Scene out = scene;
+  out.model = Model::from_mjmodel(copy, options);
+  return out;
+}
+
+Scene bench_arm(const ModelOptions& options) {
+  // shoulder, elbow and wrist like those of an industrial arm: axes z y z y z y z
+  constexpr int kLinks = 7;
+  std::string bodies, ends, servos;
+  for (int i = 0; i < kLinks; i++) {
+    const std::string name = "j" + std::to_string(i);
+    bodies += "<body pos='0 0 " + std::string(i == 0 ? "0" : ".2") + "'><joint name='" + name +
+              "' axis='" + (i % 2 == 0 ? "0 0 1" : "0 1 0") + "'/><geom fromto='0 0 0 .02 0 .18'/>";
+    ends += "</body>";
+    servos += "<position joint='" + name + "' kp='" + std::to_string(100 - 12 * i) + "' kv='2'/>";
+  }
+  const Model model = Model::from_xml(
+      "<mujoco><option timestep='.002' integrator='implicitfast'/><default>"
+      "<geom type='capsule' size='.05' contype='0' conaffinity='0'/><joint damping='.5' "
+      "armature='.1'/>"
+      "</default><worldbody>" +
+          bodies + "<site name='tool' pos='0 0 .2'/>" + ends + "</worldbody><actuator>" + servos +
+          "</actuator></mujoco>",
+      options);
+  Scene scene{.name = "arm", .model = model, .x = default_state(model)};
+  for (size_t i = 0; i < kLinks; i++) {
+    const double sign = i % 2 == 0 ? 1 : -1;
+    scene.x.qpos[i] = 0.4 * sign + 0.05 * static_cast<double>(i);
+    scene.x.qvel[i] = 0.3 * sign;
+    scene.ctrl.push_back(0.5 * sign);
+  }
+  return scene;
+}
+
+Scene humanoid_in_air(const ModelOptions& options) {
+  Scene scene = zoo("humanoid", options);
+  scene.name = "humanoid_in_air";
+  scene.x = load_keyframe(scene.model, scene.model.keyframe("stand")).state;
+  scene.x.qpos[2] += 2;
+  for (size_t i = 0; i < scene.x.qvel.size(); i++) scene.x.qvel[i] = i % 2 == 0 ? 0.1 : -0.1;
+  for (size_t i = 0; i < scene.ctrl.size(); i++) scene.ctrl[i] = i % 2 == 0 ? 0.05 : -0.05;
+  return scene;
+}
+
+Scene tree_50(const ModelOptions& options) {
+  constexpr int kBodies = 50;
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(mj_makeSpec(), mj_deleteSpec);
+  mjSpec* s = spec.get();
+  s->option.timestep = 0.002;
+  std::vector<mjsBody*> bodies;
+  for (int i = 0; i < kBodies; i++) {
+    // bodies of even number carry two others
+    mjsBody* body = mjs_addBody(
+        i == 0 ? mjs_findBody(s, "world") : bodies[static_cast<size_t>(2 * i / 3)], nullptr);
+    body->pos[0] = i % 2 == 0 ? 0.1 : -0.1;
+    body->pos[2] = 0.2;
+    mjsGeom* geom = mjs_addGeom(body, nullptr);
+    geom->type = mjGEOM_CAPSULE;
+    geom->size[0] = 0.03, geom->size[1] = 0.08;
+    geom->contype = geom->conaffinity = 0;
+    mjsJoint* joint = mjs_addJoint(body, nullptr);
+    const std::string name = "j" + std::to_string(i);
+    mjs_setName(joint->element, name.c_str());
+    joint->axis[i % 3] = 1, joint->axis[2] = i % 3 == 2 ? 1 : 0;
+    joint->stiffness[0] = 5;
+    joint->damping[0] = 0.5;
+    joint->armature = 0.01;
+    mjsActuator* motor = mjs_addActuator(s, nullptr);
+    motor->trntype = mjTRN_JOINT;
+    mjs_setString(motor->target, name.c_str());
+    bodies.push_back(body);
+  }
+  mjModel* compiled = mj_compile(s, nullptr);
+  if (!compiled) throw Error(std::string("tree_50: ") + mjs_getError(s));
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(compiled, mj_deleteModel);
+  Scene scene{.name = "tree_50", .model = Model::from_mjmodel(compiled, options)};
+  scene.x = default_state(scene.model);
+  for (size_t i = 0; i < kBodies; i++) {
+    scene.x.qpos[i] = i % 2 == 0 ? 0.2 : -0.1;
+    scene.x.qvel[i] = i % 3 == 0 ? 0.3 : -0.2;
+    scene.ctrl.push_back(i % 2 == 0 ? 0.2 : -0.2);
+  }
+  return scene;
+}
+
 Scene muscle_hand() {
   const Path root = DIFFMJ_MYOSUITE_DIR;
   Model model = Model::from_file((root / "envs/myo/assets/hand/myohand_baoding.xml").string());

@@ -30,6 +30,21 @@ std::string testdata(const std::string& name);
 // mjSpec. The state is one its contacts and limits are active at.
 Scene random_scene(unsigned seed);
 
+// A tree of 3 to 8 bodies without constraints, with what smooth dynamics have: joints of every type
+// in any order and number, offset anchors, springs and dampers with polynomials, gravity
+// compensation, fluids, sites and actuators of every transmission. Integrators take turns.
+Scene random_tree(unsigned seed, const ModelOptions& options = {});
+
+// The same scene with constraints disabled, or with other options.
+Scene without_constraints(const Scene& scene, const ModelOptions& options = {});
+Scene with_options(const Scene& scene, const ModelOptions& options);
+
+// What is benchmarked where no constraint acts: an arm of 7 hinges with position servos, the zoo's
+// humanoid two metres up (27 dofs), a tree of 50 hinges with springs, dampers and motors.
+Scene bench_arm(const ModelOptions& options = {});
+Scene humanoid_in_air(const ModelOptions& options = {});
+Scene tree_50(const ModelOptions& options = {});
+
 // MyoSuite's hand with two balls in it, after they have come to lie in the palm.
 Scene muscle_hand();
 

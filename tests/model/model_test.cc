@@ -106,7 +106,7 @@ TEST(Model, IsACopy) {
 }
 
 TEST(Model, GradientPathNamesItsReason) {
-  EXPECT_EQ(zoo("contact_plane").model.gradient_path(), GradientPath::kImplicit);
+  EXPECT_EQ(zoo("contact_plane").model.gradient_path(), GradientPath::kAnalytic);
   EXPECT_EQ(zoo("contact_plane").model.gradient_path_reason(), "");
   const Model noslip = zoo("noslip").model;
   EXPECT_EQ(noslip.gradient_path(), GradientPath::kDifferences);

@@ -1,45 +1,116 @@
-// Frames of joints and bodies; MuJoCo: mj_kinematics.
+// Poses and motions of bodies; MuJoCo: mj_kinematics, mj_comPos.
 //
-// Every joint has a frame: the one behind it. Frames form a tree, and a body sits in the frame of
-// its last joint. With the axes S_j of the dofs (world motions), the infinitesimal motion of frame
-// k is
+// With the axes S_j of the dofs (world motions: MuJoCo's cdof) a generalised vector y moves body b
+// by
 //
-//   ξ_k = Σ_j S_j dq_j   over the dofs j on its path
+//   X_b(y) = Σ_j S_j y_j   over the dofs j that carry b                                        (1)
 //
-// so a world wrench W_k with  d(scalar) = Σ_k W_k · ξ_k  gives  qpos_bar_j = S_j · Σ W over the
-// frames behind j. That is the one currency in which poses are differentiated.
+// and the infinitesimal motion of a pose itself is ξ_b = X_b(dq). Whatever depends on poses hands
+// over a wrench W_b with d(scalar) = Σ_b W_b · ξ_b, whatever depends on motions the cotangent
+// X_bar_b of X_b(y); one sweep from the leaves turns both into cotangents of qpos:
+//
+//   S_bar_j = y_j Σ X_bar,   W += S_j ×* S_bar_j (axes are carried by their own frame, δS = ξ × S),
+//   qpos_bar_j = S_j · Σ W,    sums over all bodies behind j                                    (2)
+//
+// That is the one currency in which poses are differentiated. Spatial vectors are about an origin
+// per tree, its centre of mass, which is not differentiated: what does not depend on it has the
+// same derivative about any. (docs/derivations/inverse_dynamics.md)
 #ifndef DIFFMJ_STAGES_POSITION_KINEMATICS_H_
 #define DIFFMJ_STAGES_POSITION_KINEMATICS_H_
 
 #include <mujoco/mujoco.h>
 
+#include <array>
 #include <vector>
 
 #include "base/spatial.h"
 #include "mj/view.h"
+#include "model/parameters.h"
 
 namespace diffmj {
+
+using Rotation = Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>;
 
 // Degrees of freedom of a joint of this type (mjtJoint).
 inline int dof_count(int type) { return type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1; }
 
-struct JointFrames {
-  explicit JointFrames(const mjModel* m);  // the tree; sizes everything
+// Axis of a dof.
+inline Vector6 axis(const mjData* d, int dof) {
+  return Eigen::Map<const Vector6>(d->cdof + 6 * static_cast<ptrdiff_t>(dof));
+}
 
-  std::vector<int> parent;      // njnt: frame before this joint, -1: the world
-  std::vector<int> body_frame;  // nbody: frame a body sits in, -1: the world
-  std::vector<Vector6> S;       // nv: axes; rotations of ball and free joints in the body's axes
-  // The axis turns and shifts with its own frame; only the translations of free joints do not.
-  std::vector<bool> carried;  // nv
+// A world point, relative to the origin of its body's tree.
+inline Vector3 from_origin(const mjModel* m, const mjData* d, int body, const mjtNum* point) {
+  return Vector3(point) -
+         Vector3(d->subtree_com + 3 * static_cast<ptrdiff_t>(m->body_rootid[body]));
+}
+
+// Last dof that carries a body, -1 if none does; dof_parentid leads on to the others.
+inline int last_dof(const mjModel* m, int body) {
+  const int moving = m->body_weldid[body];
+  return moving == 0 ? -1 : m->body_dofadr[moving] + m->body_dofnum[moving] - 1;
+}
+
+// A free joint with nothing behind it but what is welded to its body: implicitfast treats it alone.
+inline bool is_lone_free_body(const mjModel* m, int body) {
+  return m->body_jntnum[body] == 1 && m->jnt_type[m->body_jntadr[body]] == mjJNT_FREE &&
+         m->tree_dofnum[m->body_treeid[body]] == 6;
+}
+
+// X_b(y) and its cotangent.
+struct Motion {
+  CVec y;                      // nv
+  std::vector<Vector6> X;      // nbody
+  std::vector<Vector6> X_bar;  // nbody
 };
 
-// Reads the axes at the pose in d, which must hold mj_kinematics.
-void joint_axes(const mjModel* m, const mjData* d, JointFrames& frames);
+// What one reverse sweep carries. Stages add to the cotangents, kinematics_pullback consumes them.
+struct Sweep {
+  explicit Sweep(const mjModel* m);
 
-// Adds to qpos_bar (nv). W holds a wrench per frame (njnt) and is left with the sums over all
-// frames behind each.
-void kinematics_pullback(const mjModel* m, const JointFrames& frames, std::vector<Vector6>& W,
-                         Vec qpos_bar);
+  // All cotangents to zero, no motion beside V in use.
+  void clear();
+  // Computes X(y) and has its cotangent pulled back.
+  void use(const mjModel* m, const mjData* d, CVec y, Motion& motion);
+
+  Motion V;                       // velocities, y = qvel
+  CVec qacc;                      // nv: a
+  std::vector<Vector6> A, A_bar;  // nbody: A = -gravity + Σ (S_j a_j + (V × S_j) v_j)
+  Motion L, U, C, B, G;           // of λ, μ, a - b, b, and of λ as gravity compensation sees it
+  std::vector<Vector6> W;         // nbody: wrenches on bodies
+  std::vector<Vector6> W_inertial;  // nbody: wrenches on bodies' inertial frames
+  std::vector<Vector6> S_bar;       // nv: cotangents of axes, beside those that motions give
+
+ private:
+  friend void kinematics_pullback(const mjModel*, const mjData*, Sweep&, Vec, Vec,
+                                  const ParameterBar&);
+  std::array<Motion*, 5> used_ = {};
+  int nused_ = 0;
+};
+
+// X_b(y) for all bodies. d must hold mj_kinematics and mj_comPos.
+void body_motions(const mjModel* m, const mjData* d, CVec y, std::vector<Vector6>& X);
+// Sets V and A; qvel and qacc must outlive the sweep.
+void body_accelerations(const mjModel* m, const mjData* d, CVec qvel, CVec qacc,
+                        const Vector3& gravity, Sweep& sweep);
+
+// F and T, fixed in the world, act on a body at a point of it: of s = F · v_point(y) + T · ω(y),
+// adds s_bar to the cotangent of X(y) and to W, one of the sweep's arrays of wrenches. Returns s.
+double point_force_pullback(int body, const Vector3& point, const Vector3& T, const Vector3& F,
+                            double s_bar, Motion& motion, std::vector<Vector6>& W);
+
+// Adds to qpos_bar and qvel_bar (nv) and to the parameters of bodies' and joints' frames. The
+// cotangents in sweep are sums over all bodies behind each afterwards.
+void kinematics_pullback(const mjModel* m, const mjData* d, Sweep& sweep, Vec qpos_bar,
+                         Vec qvel_bar, const ParameterBar& params);
+
+// Poses a loss may use. Cotangents of one state's poses; an empty span is zero.
+struct PoseBar {
+  CVec xpos, xquat, site_xpos, subtree_com;  // 3 nbody, 4 nbody, 3 nsite, 3 nbody
+};
+// Adds their wrenches to the sweep, and to site_pos.
+void poses_pullback(const mjModel* m, const mjData* d, const PoseBar& bar, Sweep& sweep,
+                    const ParameterBar& params);
 
 }  // namespace diffmj
 

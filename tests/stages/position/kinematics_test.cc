@@ -1,93 +1,164 @@
+// Motions of bodies against MuJoCo's Jacobians; the pullback of poses against differences of
+// mj_kinematics.
 #include "stages/position/kinematics.h"
 
 #include <gtest/gtest.h>
-#include <mujoco/mujoco.h>
 
-#include <memory>
+#include <cmath>
 
-#include "harness/models.h"
+#include "harness/stage_fixture.h"
 #include "harness/tolerances.h"
 
 namespace diffmj {
 namespace {
 
-struct Pose {
-  explicit Pose(const Scene& from)
-      : scene(from), m(scene.model.mj()), d(mj_makeData(m), mj_deleteData), frames(m) {}
-  void set(const Vector& dq) {
-    std::copy(scene.x.qpos.begin(), scene.x.qpos.end(), d->qpos);
-    mj_integratePos(m, d->qpos, dq.data(), 1);
-    mj_kinematics(m, d.get());
-    mj_comPos(m, d.get());
-    joint_axes(m, d.get(), frames);
-  }
-  Scene scene;
-  const mjModel* m;
-  std::unique_ptr<mjData, void (*)(mjData*)> d;
-  JointFrames frames;
-};
+// (xpos, xquat, site_xpos, subtree_com)
+Vector poses(Stage& stage) {
+  const mjModel* m = stage.m;
+  const mjData* d = stage.d;
+  Vector y;
+  y.insert(y.end(), d->xpos, d->xpos + 3 * m->nbody);
+  y.insert(y.end(), d->xquat, d->xquat + 4 * m->nbody);
+  y.insert(y.end(), d->site_xpos, d->site_xpos + 3 * m->nsite);
+  y.insert(y.end(), d->subtree_com, d->subtree_com + 3 * m->nbody);
+  return y;
+}
 
-class KinematicsZoo : public ::testing::TestWithParam<std::string> {};
+void pull_poses(Stage& stage, CVec y_bar, const StageBar& bar) {
+  const auto nbody = static_cast<size_t>(stage.m->nbody),
+             nsite = static_cast<size_t>(stage.m->nsite);
+  poses_pullback(stage.m, stage.d,
+                 {.xpos = y_bar.subspan(0, 3 * nbody),
+                  .xquat = y_bar.subspan(3 * nbody, 4 * nbody),
+                  .site_xpos = y_bar.subspan(7 * nbody, 3 * nsite),
+                  .subtree_com = y_bar.subspan(7 * nbody + 3 * nsite, 3 * nbody)},
+                 stage.sweep, bar.params);
+}
 
-// Σ S_j v_j over the path of a body is the velocity MuJoCo has for it
-TEST_P(KinematicsZoo, AxesGiveMujocosVelocities) {
-  Pose pose(zoo(GetParam()));
-  const mjModel* m = pose.m;
-  mjData* d = pose.d.get();
-  pose.set(Vector(static_cast<size_t>(m->nv), 0.0));
-  std::copy(pose.scene.x.qvel.begin(), pose.scene.x.qvel.end(), d->qvel);
-  mj_comVel(m, d);
-  std::vector<Vector6> V(pose.frames.parent.size());
-  for (size_t j = 0; j < V.size(); j++) {
-    const int parent = pose.frames.parent[j];
-    V[j] = parent >= 0 ? V[static_cast<size_t>(parent)] : Vector6::Zero();
-    for (int k = 0; k < dof_count(m->jnt_type[j]); k++) {
-      const auto dof = static_cast<size_t>(m->jnt_dofadr[j] + k);
-      V[j] += pose.frames.S[dof] * pose.scene.x.qvel[dof];
-    }
-  }
+const std::vector<Parameter> kFrames = {
+    Parameter::kBodyPos, Parameter::kBodyQuat, Parameter::kBodyIpos, Parameter::kBodyMass,
+    Parameter::kJntPos,  Parameter::kJntAxis,  Parameter::kSitePos};
+
+// X_b(y) is J_b y of every body's origin
+void motions_are_jacobians(const Scene& scene) {
+  Stage stage(scene);
+  stage.set(Vector(stage.size()));
+  const mjModel* m = stage.m;
+  const mjData* d = stage.d;
+  const auto nv = static_cast<Eigen::Index>(m->nv);
+  const Vector y = wave(static_cast<size_t>(nv), 0.9);
+  std::vector<Vector6> X(static_cast<size_t>(m->nbody));
+  body_motions(m, d, y, X);
+  Matrix J(6, nv);
   for (int body = 1; body < static_cast<int>(m->nbody); body++) {
-    double expected[6];  // rotation, then velocity of the body's origin
-    mj_objectVelocity(m, d, mjOBJ_XBODY, body, expected, 0);
-    const int frame = pose.frames.body_frame[static_cast<size_t>(body)];
-    const Vector6 motion = frame >= 0 ? V[static_cast<size_t>(frame)] : Vector6::Zero();
-    const Vector3 w = motion.head<3>();
-    const Vector3 v = motion.tail<3>() + w.cross(Vector3(d->xpos + 3 * body));
-    EXPECT_LE((w - Vector3(expected)).norm(), tolerances().forward * (1 + w.norm()));
-    EXPECT_LE((v - Vector3(expected + 3)).norm(), tolerances().forward * (1 + v.norm()));
+    mj_jacBody(m, d, J.data(), J.data() + 3 * nv, body);
+    const Vector6 expected = J * eigen(CVec(y));
+    const Vector6& motion = X[static_cast<size_t>(body)];
+    Vector6 got;
+    got << velocity_at(motion, from_origin(m, d, body, d->xpos + 3 * body)), motion.head<3>();
+    EXPECT_LE((got - expected).norm(), tolerances().forward * (1 + expected.norm())) << body;
   }
 }
 
-// forces at the bodies' origins pull back to the derivative of their positions
+// cotangents of qpos from that of one body's position
+Vector position_pullback(Stage& stage, int body, const Vector3& F) {
+  const auto nv = static_cast<size_t>(stage.m->nv);
+  Vector xpos_bar(3 * static_cast<size_t>(stage.m->nbody)), qpos_bar(nv), qvel_bar(nv);
+  for (int k = 0; k < 3; k++) xpos_bar[static_cast<size_t>(3 * body + k)] = F[k];
+  stage.begin_sweep();
+  PoseBar bar;
+  bar.xpos = xpos_bar;
+  poses_pullback(stage.m, stage.d, bar, stage.sweep, {});
+  kinematics_pullback(stage.m, stage.d, stage.sweep, qpos_bar, qvel_bar, {});
+  for (double value : qvel_bar) EXPECT_EQ(value, 0);
+  return qpos_bar;
+}
+
+class KinematicsZoo : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(KinematicsZoo, MotionsAreJacobians) { motions_are_jacobians(zoo(GetParam())); }
+
 TEST_P(KinematicsZoo, PullbackMatchesDifferences) {
-  const auto pose = std::make_shared<Pose>(zoo(GetParam()));
-  const auto nv = static_cast<size_t>(pose->m->nv), nbody = static_cast<size_t>(pose->m->nbody);
-  const Operation op = {
-      .forward =
-          [=](const Vector& dq) {
-            pose->set(dq);
-            return Vector(pose->d->xpos, pose->d->xpos + 3 * nbody);
-          },
-      .pullback =
-          [=](const Vector& dq, const Vector& y_bar, Vector& qpos_bar) {
-            pose->set(dq);
-            std::vector<Vector6> W(pose->frames.parent.size(), Vector6::Zero());
-            for (size_t body = 1; body < nbody; body++) {
-              const int frame = pose->frames.body_frame[body];
-              if (frame < 0) continue;
-              W[static_cast<size_t>(frame)] +=
-                  wrench_at(Vector3(pose->d->xpos + 3 * body), Vector3::Zero(),
-                            Vector3(y_bar.data() + 3 * body));
-            }
-            kinematics_pullback(pose->m, pose->frames, W, qpos_bar);
-          },
-  };
-  EXPECT_TRUE(
-      check_pullback(op, Vector(nv, 0.0), nv, {.tolerance = tolerances().stage, .smallest = 1e-3}));
+  EXPECT_TRUE(check_stage(zoo(GetParam()), poses, pull_poses));
+  EXPECT_TRUE(check_stage(zoo(GetParam()), poses, pull_poses, {.parameters = kFrames}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, KinematicsZoo, ::testing::ValuesIn(zoo_names()),
                          [](const auto& info) { return info.param; });
+
+TEST(KinematicsTrees, MotionsAreJacobians) {
+  for (unsigned seed = 1; seed <= 20; seed++) {
+    SCOPED_TRACE(seed);
+    motions_are_jacobians(random_tree(seed));
+  }
+}
+
+TEST(KinematicsTrees, PullbackMatchesDifferences) {
+  for (unsigned seed = 1; seed <= 40; seed++) {
+    SCOPED_TRACE(seed);
+    const Scene scene = random_tree(seed);
+    EXPECT_TRUE(check_stage(scene, poses, pull_poses));
+    EXPECT_TRUE(check_stage(scene, poses, pull_poses, {.parameters = kFrames}));
+  }
+}
+
+// a hinge about y with its anchor at (0, 0, 0.2): the origin of the body is at 0.2 (-sin q, 0, -cos
+// q) from it
+TEST(Kinematics, HingeWithAnchor) {
+  Scene scene = scene_from_xml(
+      "<mujoco><worldbody><body pos='1 2 3'><joint axis='0 1 0' pos='0 0 .2'/><geom "
+      "size='.1'/></body>"
+      "</worldbody></mujoco>");
+  scene.x.qpos = {0.4};
+  Stage stage(scene);
+  stage.set(Vector(stage.size()));
+  const double c = std::cos(0.4), s = std::sin(0.4);
+  EXPECT_NEAR(stage.d->xpos[3], 1 - 0.2 * s, 1e-14);
+  const Vector3 F(0.3, -0.5, 0.8);
+  EXPECT_NEAR(position_pullback(stage, 1, F)[0], 0.2 * (-c * F[0] + s * F[2]), 1e-14);
+}
+
+// a slide moves along its axis in the frame of its body, wherever its anchor and the joints before
+// it are
+TEST(Kinematics, SlideInARotatedFrame) {
+  Scene scene = scene_from_xml(
+      "<mujoco><compiler angle='radian'/><worldbody><body pos='.5 -1 2' euler='.3 -.6 1'>"
+      "<joint axis='0 0 1' pos='.3 .1 0'/><joint type='slide' axis='1 2 -1' pos='.2 -.3 .1' "
+      "ref='.1'/>"
+      "<geom size='.1'/></body></worldbody></mujoco>");
+  Stage stage(scene);
+  stage.set(Vector(stage.size()));
+  const Vector3 F(0.3, -0.5, 0.8), axis = Vector3(1, 2, -1).normalized();
+  // joints act in their order, so that the slide's axis turns with the hinge before it
+  EXPECT_NEAR(position_pullback(stage, 1, F)[1], F.dot(Rotation(stage.d->xmat + 9) * axis), 1e-14);
+}
+
+// nothing comes to qpos from bodies that qpos does not move
+TEST(Kinematics, StaticAndMocapBodiesReceiveNothing) {
+  Scene scene = scene_from_xml(
+      "<mujoco><worldbody><body pos='1 0 0'><geom size='.1'/><body pos='0 1 0'><geom "
+      "size='.1'/></body></body>"
+      "<body mocap='true' pos='0 0 2'><geom size='.1'/><body pos='0 1 0'><geom "
+      "size='.1'/></body></body>"
+      "<body><freejoint/><geom size='.1'/></body></worldbody></mujoco>");
+  Stage stage(scene);
+  stage.set(Vector(stage.size()));
+  for (int body = 1; body <= 4; body++) {
+    for (double value : position_pullback(stage, body, Vector3(0.3, -0.5, 0.8)))
+      EXPECT_EQ(value, 0) << body;
+  }
+  EXPECT_EQ(position_pullback(stage, 5, Vector3(0.3, -0.5, 0.8))[1], -0.5);
+}
+
+// com = Σ mass xipos / Σ mass of a subtree without mass is not 0/0: MuJoCo takes the body's own
+// centre
+TEST(Kinematics, CentreOfASubtreeWithoutMass) {
+  const Scene scene = scene_from_xml(
+      "<mujoco><worldbody><site name='s'/><body><joint/><geom size='.1' pos='.1 0 0'/>"
+      "<body pos='.3 0 .1'><body pos='.2 .1 0'/></body></body></worldbody></mujoco>");
+  ASSERT_EQ(scene.model.mj()->body_subtreemass[2], 0);
+  EXPECT_TRUE(check_stage(scene, poses, pull_poses));
+}
 
 }  // namespace
 }  // namespace diffmj

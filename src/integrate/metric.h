@@ -1,0 +1,26 @@
+// Mhat, the matrix that turns forces into MuJoCo's velocity increments (docs/derivations/steps.md,
+// eq. 1):
+//
+//   M                 explicit
+//   M + h diag(B)     Euler with damping
+//   M - h D           implicit, implicitfast (with the gyroscopic part of free bodies that stand
+//   alone)
+//
+// Factorised within the sparsity of the tree, leaves first: no fill-in.
+#ifndef DIFFMJ_INTEGRATE_METRIC_H_
+#define DIFFMJ_INTEGRATE_METRIC_H_
+
+#include "mj/view.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+
+// d must hold M, and for implicit integrators the velocities. Overwrites qLD or workspace.response.
+void metric_factorize(const ModelImpl& impl, Workspace& workspace);
+// Mhatᵀ mu = b_bar
+void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspace& workspace);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_INTEGRATE_METRIC_H_

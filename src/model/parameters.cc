@@ -1,0 +1,120 @@
+#include "model/parameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "diffmj/error.h"
+#include "mj/call.h"
+
+namespace diffmj {
+namespace {
+
+// field of mjModel with its number of rows
+#define DIFFMJ_FIELD(id, name, rows, width, kind)                   \
+  ParameterField {                                                  \
+    Parameter::id, #name, #rows, width, ParameterKind::kind,        \
+        [](const mjModel* m) { return static_cast<int>(m->rows); }, \
+        [](mjModel* m) -> mjtNum* { return m->name; }               \
+  }
+
+// first entry and length of the unit vector an entry of qpos_spring belongs to; length 1: to none
+std::pair<int, int> quaternion_of_qpos(const mjModel* m, int entry) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int type = m->jnt_type[j];
+    if (type != mjJNT_FREE && type != mjJNT_BALL) continue;
+    const int begin = m->jnt_qposadr[j] + (type == mjJNT_FREE ? 3 : 0);
+    if (entry >= begin && entry < begin + 4) return {begin, 4};
+  }
+  return {entry, 1};
+}
+
+}  // namespace
+
+const std::array<ParameterField, kParameterCount>& parameter_fields() {
+  static const std::array<ParameterField, kParameterCount> fields = {{
+      DIFFMJ_FIELD(kBodyMass, body_mass, nbody, 1, kFree),
+      DIFFMJ_FIELD(kBodyInertia, body_inertia, nbody, 3, kFree),
+      DIFFMJ_FIELD(kBodyIpos, body_ipos, nbody, 3, kFree),
+      DIFFMJ_FIELD(kBodyIquat, body_iquat, nbody, 4, kUnit),
+      DIFFMJ_FIELD(kBodyPos, body_pos, nbody, 3, kFree),
+      DIFFMJ_FIELD(kBodyQuat, body_quat, nbody, 4, kUnit),
+      DIFFMJ_FIELD(kJntPos, jnt_pos, njnt, 3, kFree),
+      DIFFMJ_FIELD(kJntAxis, jnt_axis, njnt, 3, kUnit),
+      DIFFMJ_FIELD(kJntStiffness, jnt_stiffness, njnt, 1, kFree),
+      DIFFMJ_FIELD(kQposSpring, qpos_spring, nq, 1, kQpos),
+      DIFFMJ_FIELD(kDofDamping, dof_damping, nv, 1, kFree),
+      DIFFMJ_FIELD(kDofArmature, dof_armature, nv, 1, kFree),
+      DIFFMJ_FIELD(kSitePos, site_pos, nsite, 3, kFree),
+      DIFFMJ_FIELD(kActuatorGainprm, actuator_gainprm, nactuator, mjNGAIN, kFree),
+      DIFFMJ_FIELD(kActuatorBiasprm, actuator_biasprm, nactuator, mjNBIAS, kFree),
+      DIFFMJ_FIELD(kActuatorGear, actuator_gear, nout, 6, kFree),
+      ParameterField{Parameter::kGravity, "opt.gravity", "1", 3, ParameterKind::kFree,
+                     [](const mjModel*) { return 1; },
+                     [](mjModel* m) -> mjtNum* { return m->opt.gravity; }},
+  }};
+  return fields;
+}
+
+#undef DIFFMJ_FIELD
+
+const ParameterField& parameter_field(const std::string& name) {
+  std::string known;
+  for (const ParameterField& field : parameter_fields()) {
+    if (name == field.name) return field;
+    known += (known.empty() ? "" : ", ") + std::string(field.name);
+  }
+  throw InputError("parameter '" + name + "' is not known; use one of " + known);
+}
+
+MjModelPtr movable_copy(const mjModel* m) {
+  mjModel* made = nullptr;
+  mj_call("mj_copyModel", [&] { made = mj_copyModel(nullptr, m); });
+  if (!made) throw MemoryError("mj_copyModel: MuJoCo could not allocate a copy of the model");
+  MjModelPtr copy(made);
+  std::fill_n(copy->body_sameframe, copy->nbody, mjtByte{mjSAMEFRAME_NONE});
+  std::fill_n(copy->geom_sameframe, copy->ngeom, mjtByte{mjSAMEFRAME_NONE});
+  std::fill_n(copy->site_sameframe, copy->nsite, mjtByte{mjSAMEFRAME_NONE});
+  return copy;
+}
+
+ParameterProbe::ParameterProbe(mjModel* m, const ParameterField& field, int entry)
+    : m_(m), field_(field), entry_(entry), begin_(entry), size_(1) {
+  if (field.kind == ParameterKind::kUnit) {
+    begin_ = entry - entry % field.width;
+    size_ = field.width;
+  } else if (field.kind == ParameterKind::kQpos) {
+    std::tie(begin_, size_) = quaternion_of_qpos(m, entry);
+  }
+  const mjtNum* data = field.data(m);
+  std::copy_n(data + begin_, size_, original_);
+  // entries that are zero are as large as a hundredth of the largest of their field
+  double largest = 0;
+  for (int i = 0; i < field.size(m); i++) largest = std::max(largest, std::abs(data[i]));
+  scale_ = largest == 0 ? 1 : std::max(std::abs(data[entry]), 0.01 * largest);
+  // armature adds to an inertia
+  if (field.id == Parameter::kDofArmature && largest == 0) {
+    scale_ = *std::min_element(m->dof_M0, m->dof_M0 + m->nv);
+  }
+}
+
+void ParameterProbe::move(double h) {
+  mjtNum* data = field_.data(m_);
+  const double before = data[entry_];
+  std::copy_n(original_, size_, data + begin_);
+  data[entry_] += h;
+  if (size_ > 1 && h != 0) mju_normalize(data + begin_, size_);
+  if (field_.id != Parameter::kBodyMass) return;
+  const double change = data[entry_] - before;
+  for (int body = entry_;; body = m_->body_parentid[body]) {
+    // the very same number, if the body is alone
+    if (m_->body_subtreemass[body] == before) {
+      m_->body_subtreemass[body] = data[entry_];
+    } else {
+      m_->body_subtreemass[body] += change;
+    }
+    if (body == 0) break;
+  }
+}
+
+}  // namespace diffmj

@@ -1,0 +1,52 @@
+// Forces of actuators and their activations; MuJoCo: mj_fwdActuation, mj_nextActivation.
+//
+//   force = clamp(gain(l, l') input + bias(l, l')),   input = clamped ctrl, act, or the next act
+//   (actearly) gain, bias: constant or affine in length l and velocity l' = moment · qvel act_dot =
+//   ctrl, (ctrl - act)/tau;     act_next = clamp(act + h act_dot), exactly for filterexact τ =
+//   clamp(momentᵀ force + gravity compensation through actuators)
+//
+// The pullback is that of  λᵀ τ + act_dot_bar · act_dot + act_next_bar · act_next  and of the
+// metric's term  h μᵀ D b,  D = ∂τ/∂v, of implicit integrators. Controllers with inner states (PID,
+// dcmotor, orientation) are functions of a few numbers: central differences of mj_fwdActuation in
+// those, all actuators at once, so that the cost does not grow with their number.
+#ifndef DIFFMJ_STAGES_ACCELERATION_ACTUATION_H_
+#define DIFFMJ_STAGES_ACCELERATION_ACTUATION_H_
+
+#include <string>
+
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/position/kinematics.h"
+#include "stages/step_input.h"
+
+namespace diffmj {
+
+struct ActuationIn {
+  const StepInput* in;
+  CVec lambda;                     // nv
+  CVec act_dot_bar, act_next_bar;  // na; empty: 0
+  CVec act_from, act_dot_from;  // na: what act_next starts from; empty: act and act_dot themselves
+  double h = 0;                 // metric's term, if mu is not empty
+  CVec mu, b;                   // nv
+};
+struct ActuationBar {
+  Vec qpos, qvel, act, ctrl;  // nv, nv, na, nu: added to
+};
+
+// λ as forces through actuators meet it: 0 where the joint's actuatorfrcrange clamps them. Writes
+// to masked (nv); false if it is λ itself.
+bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked);
+
+// d must hold mj_transmission, actuator_velocity and mj_fwdActuation.
+void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+                        Sweep& sweep, const ParameterBar& params, Workspace& workspace);
+
+// Some actuator is a controller: actuator_gainprm and actuator_biasprm have no analytic cotangent.
+bool has_controllers(const mjModel* m);
+
+// Names what of this actuator the pullback does not know; empty if it knows all.
+std::string actuation_obstacle(const mjModel* m, int actuator);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_ACCELERATION_ACTUATION_H_

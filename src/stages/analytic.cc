@@ -1,0 +1,212 @@
+#include "stages/analytic.h"
+
+#include "mj/call.h"
+#include "stages/acceleration/actuation.h"
+#include "stages/acceleration/inverse_dynamics.h"
+#include "stages/position/transmission.h"
+#include "stages/velocity/fluid.h"
+#include "stages/velocity/passive.h"
+
+namespace diffmj {
+namespace {
+
+std::string element(const mjModel* m, int type, int id) {
+  const char* name = mj_id2name(m, type, id);
+  const std::string kind = mju_type2Str(type);
+  return name && *name ? kind + " '" + name + "'" : kind + " " + std::to_string(id);
+}
+
+bool has_fluid(const mjModel* m) {
+  return passive_enabled(m) && (m->opt.density > 0 || m->opt.viscosity > 0);
+}
+
+// forces at bodies' centres of mass
+void xfrc_pullback(const mjModel* m, const mjData* d, Sweep& s) {
+  for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+    const mjtNum* xfrc = d->xfrc_applied + 6 * static_cast<ptrdiff_t>(body);
+    if (m->body_weldid[body] == 0 || mju_isZero(xfrc, 6)) continue;
+    point_force_pullback(body, from_origin(m, d, body, d->xipos + 3 * body), Vector3(xfrc + 3),
+                         Vector3(xfrc), 1, s.L, s.W_inertial);
+  }
+}
+
+// λ as gravity compensation meets it: through actuators, and their clamps, on some joints
+Motion& gravcomp_motion(const mjModel* m, const mjData* d, CVec lambda, Workspace& workspace) {
+  Sweep& s = workspace.sweep;
+  if (!m->flg_gravcomp) return s.L;
+  const bool actuation = m->nactuator > 0 && !(m->opt.disableflags & mjDSBL_ACTUATION);
+  if (!actuation) {
+    std::fill(workspace.lambda_gravcomp.begin(), workspace.lambda_gravcomp.end(), 0.0);
+  } else if (!clamp_lambda(m, d, lambda, workspace.lambda_gravcomp)) {
+    return s.L;
+  }
+  for (size_t k = 0; k < lambda.size(); k++) {
+    if (!m->jnt_actgravcomp[m->dof_jntid[k]]) workspace.lambda_gravcomp[k] = lambda[k];
+  }
+  s.use(m, d, workspace.lambda_gravcomp, s.G);
+  return s.G;
+}
+
+// -h μᵀ (∂c/∂v) b: c is quadratic in v, so that (∂c/∂v) b = ½ (c(v + b) - c(v - b)) exactly.
+// implicitfast has it for lone free bodies.
+void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
+                          Vec qvel_bar, const ParameterBar& params, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const mjData* d = workspace.data.get();
+  Sweep& s = workspace.sweep;
+  bool any = false;
+  for (size_t k = 0; k < qvel.size(); k++) {
+    const bool counts =
+        m->opt.integrator == mjINT_IMPLICIT || is_lone_free_body(m, m->dof_bodyid[k]);
+    workspace.v_plus_b[k] = counts ? qvel[k] + b[k] : 0;
+    workspace.v_minus_b[k] = counts ? qvel[k] - b[k] : 0;
+    any = any || counts;
+  }
+  if (!any) return;
+  // no acceleration, no gravity: neither has a cotangent here
+  ParameterBar inertial = params;
+  inertial.field[static_cast<size_t>(Parameter::kGravity)] = {};
+  inertial.field[static_cast<size_t>(Parameter::kDofArmature)] = {};
+  const double h = m->opt.timestep;
+  for (const double side : {1.0, -1.0}) {
+    body_accelerations(m, d, side > 0 ? workspace.v_plus_b : workspace.v_minus_b, workspace.zero,
+                       Vector3::Zero(), s);
+    s.clear();
+    s.use(m, d, mu, s.L);
+    inverse_dynamics_pullback(m, d, -side * h / 2, s, inertial);
+    kinematics_pullback(m, d, s, qpos_bar, qvel_bar, inertial);
+  }
+}
+
+}  // namespace
+
+std::string analytic_obstacle(const mjModel* m) {
+  if (m->nflex > 0) return element(m, mjOBJ_FLEX, 0);
+  if (m->ntendon > 0) return element(m, mjOBJ_TENDON, 0);
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    const std::string what = actuation_obstacle(m, i);
+    if (!what.empty()) return element(m, mjOBJ_ACTUATOR, i) + ": " + what;
+  }
+  if (m->flg_adhesion) return "adhesion of contacts";
+  return "";
+}
+
+void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  mj_call("mj_kinematics", [&] {
+    write_input(m, d, in);
+    mj_kinematics(m, d);
+    mj_comPos(m, d);
+    mj_makeM(m, d);
+    // the derivatives of implicit integrators read velocities of bodies
+    if (impl.advance == Advance::kImplicit) mj_comVel(m, d);
+    if (m->nactuator == 0) return;
+    mj_transmission(m, d);
+    for (int i = 0; i < static_cast<int>(m->nout); i++) {
+      d->actuator_velocity[i] = moment_dot(d, i, in.qvel);
+    }
+    // gravity compensation through actuators counts towards their clamps
+    if (m->flg_gravcomp) mj_passive(m, d);
+    mj_fwdActuation(m, d);
+  });
+}
+
+void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+                       const OracleMultipliers& w, Matrix& x_bar, Matrix& ctrl_bar,
+                       const ParameterBar& params, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  Sweep& s = workspace.sweep;
+  const int nv = impl.nv;
+  const CVec qvel = problem.in.qvel;
+  const bool metric = w.mu != nullptr, same = w.mu == w.lambda;
+  const bool implicit = metric && impl.advance == Advance::kImplicit;
+  const CVec a = metric && same ? problem.b : problem.qacc;
+
+  for (Eigen::Index row = 0; row < x_bar.rows(); row++) {
+    const CVec lambda = row_part(*w.lambda, row, 0, nv);
+    const CVec mu = metric ? row_part(*w.mu, row, 0, nv) : CVec();
+    const Vec qpos_bar = row_part(x_bar, row, 0, nv), qvel_bar = row_part(x_bar, row, nv, nv);
+
+    // λᵀ (M a + c), μᵀ M (a - b)
+    if (row == 0 || implicit) {
+      body_accelerations(m, d, qvel, a, effective_gravity(m), s);
+    }
+    s.clear();
+    s.use(m, d, lambda, s.L);
+    inverse_dynamics_pullback(m, d, -1, s, params);
+    if (metric && !same) {
+      eigen(Vec(workspace.difference_ab)) = eigen(problem.qacc) - eigen(problem.b);
+      s.use(m, d, mu, s.U);
+      s.use(m, d, workspace.difference_ab, s.C);
+      mass_form_pullback(m, d, 1, s.U, s.C, s, params);
+    }
+    if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
+      for (size_t k = 0; k < lambda.size(); k++) {
+        workspace.armature_bar[k] = -lambda[k] * a[k];
+        if (metric && !same) workspace.armature_bar[k] += mu[k] * workspace.difference_ab[k];
+      }
+      armature_gear_pullback(m, workspace.armature_bar, bar);
+    }
+
+    // passive forces and the metric's part of them
+    if (passive_enabled(m)) {
+      spring_pullback(m, d, lambda, qpos_bar, params);
+      damper_pullback(m, lambda, qvel, m->opt.timestep, mu, problem.b, qvel_bar, params);
+      gravcomp_pullback(m, d, gravcomp_motion(m, d, lambda, workspace), s, params);
+    }
+    if (has_fluid(m)) {
+      fluid_pullback(m, d, s.L, s);
+      if (implicit) {
+        s.use(m, d, problem.b, s.B);
+        fluid_metric_pullback(m, d, m->opt.timestep, same ? s.L : s.U, s.B, s);
+      }
+    }
+    xfrc_pullback(m, d, s);
+
+    const ActuationIn in{
+        .in = &problem.in,
+        .lambda = lambda,
+        .act_dot_bar = w.act_dot_bar ? row_part(*w.act_dot_bar, row, 0, impl.na) : CVec(),
+        .act_next_bar = w.act_next_bar ? row_part(*w.act_next_bar, row, 0, impl.na) : CVec(),
+        .act_from = problem.act_from,
+        .act_dot_from = problem.act_dot_from,
+        .h = m->opt.timestep,
+        .mu = implicit ? mu : CVec(),
+        .b = problem.b};
+    actuation_pullback(impl, in,
+                       {.qpos = qpos_bar,
+                        .qvel = qvel_bar,
+                        .act = row_part(x_bar, row, 2 * nv, impl.na),
+                        .ctrl = row_part(ctrl_bar, row, 0, impl.nu)},
+                       s, params, workspace);
+
+    kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
+    if (implicit) {
+      bias_metric_pullback(impl, qvel, mu, problem.b, qpos_bar, qvel_bar, params, workspace);
+    }
+  }
+}
+
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params) {
+  ParameterBar rest;
+  const auto take = [&](Parameter p) {
+    rest.field[static_cast<size_t>(p)] = params.field[static_cast<size_t>(p)];
+  };
+  if (has_controllers(m)) {
+    take(Parameter::kActuatorGainprm);
+    take(Parameter::kActuatorBiasprm);
+  }
+  if (has_fluid(m)) {
+    for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+      // the size of the box that the fluid meets follows from mass and inertia
+      if (fluid_uses_ellipsoid(m, body)) continue;
+      take(Parameter::kBodyMass);
+      take(Parameter::kBodyInertia);
+    }
+  }
+  return rest;
+}
+
+}  // namespace diffmj

@@ -1,0 +1,47 @@
+// The analytic pullback of the smooth dynamics: what the oracle computes by differences, by one
+// reverse sweep over the stages.
+//
+//   d/dz [ -λᵀ (M a + c - τ) + μᵀ (M a - Mhat b) + act_dot_bar · act_dot + act_next_bar · act_next
+//   ]
+//
+// with a, b, λ and μ held fixed; Mhat is the integrator's matrix (docs/derivations/steps.md, eq.
+// 4). Where no constraint acts λ is μ, and the first two terms are -λᵀ (M b + c - τ) + λᵀ (M -
+// Mhat) b.
+#ifndef DIFFMJ_STAGES_ANALYTIC_H_
+#define DIFFMJ_STAGES_ANALYTIC_H_
+
+#include <string>
+
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/oracle.h"
+#include "stages/step_input.h"
+
+namespace diffmj {
+
+// Names what of the model has no analytic pullback; empty if everything has one.
+std::string analytic_obstacle(const mjModel* m);
+
+// Runs those stages of MuJoCo that the pullback reads, and leaves them in the workspace's mjData.
+// Only for steps on which no constraint acts: contacts are not looked for.
+void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+
+struct AnalyticProblem {
+  StepInput in;
+  CVec qacc;                    // nv: a
+  CVec b;                       // nv, with multipliers.mu
+  CVec act_from, act_dot_from;  // na: as of OracleProblem
+};
+
+// Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to
+// params. multipliers.b_bar is not read; multipliers.mu may be multipliers.lambda.
+void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+                       const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
+                       const ParameterBar& params, Workspace& workspace);
+
+// The fields in params that analytic_pullback does not serve for this model: they are the oracle's.
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_ANALYTIC_H_

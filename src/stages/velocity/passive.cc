@@ -1,0 +1,263 @@
+#include "stages/velocity/passive.h"
+
+#include <cmath>
+
+#include "base/rotation.h"
+#include "stages/velocity/fluid.h"
+
+namespace diffmj {
+namespace {
+
+// k(x) and the derivative of x k(x)
+struct Stiffness {
+  Stiffness(const mjModel* m, int joint) : linear(m->jnt_stiffness[joint]) {
+    for (int i = 0; i < mjNPOLY; i++) poly[i] = m->jnt_stiffnesspoly[mjNPOLY * joint + i];
+  }
+  bool any() const {
+    if (linear != 0) return true;
+    for (double p : poly) {
+      if (p != 0) return true;
+    }
+    return false;
+  }
+  double value(double x) const {
+    double k = linear, power = 1;
+    for (double p : poly) k += p * (power *= x);
+    return k;
+  }
+  double derivative(double x) const {
+    double dk = 0, power = 1;
+    for (int i = 0; i < mjNPOLY; i++, power *= x) dk += (i + 1) * poly[i] * power;
+    return dk;
+  }
+  double linear, poly[mjNPOLY];
+};
+
+// s = -k(|dif|) λ · dif: adds to stiffness_bar, returns the cotangent of dif
+Vector3 spring3_pullback(const Stiffness& k, const Vector3& dif, const Vector3& lambda,
+                         double& stiffness_bar) {
+  const double r = dif.norm(), along = lambda.dot(dif);
+  stiffness_bar -= along;
+  Vector3 dif_bar = -k.value(r) * lambda;
+  if (r > mjMINVAL) dif_bar -= k.derivative(r) * along / r * dif;
+  return dif_bar;
+}
+
+// the actuators whose damping and armature act on a joint
+template <class Fn>
+void for_each_joint_actuator(const mjModel* m, int joint, Fn&& fn) {
+  if (m->jnt_actuatorid[joint] == -1) return;
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    const bool on_joint =
+        m->actuator_trntype[i] == mjTRN_JOINT || m->actuator_trntype[i] == mjTRN_JOINTINPARENT;
+    if (on_joint && m->actuator_trnid[2 * i] == joint) fn(i);
+  }
+}
+
+// X in the axes of a frame with rotation R at a point of a body; velocities relative to wind
+Vector6 to_local(const Rotation& R, const Vector3& point, const Vector6& X, const Vector3& wind) {
+  return spatial(R.transpose() * X.head<3>(), R.transpose() * (velocity_at(X, point) - wind));
+}
+
+// the pullback of to_local: adds to X_bar and to the wrench on the frame
+void to_local_pullback(const Rotation& R, const Vector3& point, const Vector6& X,
+                       const Vector3& wind, const Vector6& local_bar, Vector6& X_bar, Vector6& W) {
+  const Vector3 T = R * local_bar.head<3>(), F = R * local_bar.tail<3>();
+  const Vector3 w = X.head<3>();
+  X_bar += wrench_at(point, T, F);
+  W += wrench_at(point, T.cross(w) + F.cross(velocity_at(X, point) - wind), F.cross(w));
+}
+
+// Calls fn(body, shape, R, point, W, free) for everything the fluid acts on: W is the array of
+// wrenches its frame belongs to.
+template <class Fn>
+void for_each_fluid_frame(const mjModel* m, const mjData* d, Sweep& s, Fn&& fn) {
+  if (!(m->opt.viscosity > 0) && !(m->opt.density > 0)) return;
+  for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+    if (m->body_weldid[body] == 0 || m->body_mass[body] < mjMINVAL) continue;
+    if (!fluid_uses_ellipsoid(m, body)) {
+      fn(body, fluid_box(m, body), Rotation(d->ximat + 9 * body),
+         from_origin(m, d, body, d->xipos + 3 * body), s.W_inertial);
+      continue;
+    }
+    for (int g = m->body_geomadr[body]; g < m->body_geomadr[body] + m->body_geomnum[body]; g++) {
+      if (m->geom_fluid[mjNFLUID * g] == 0) continue;
+      fn(body, fluid_ellipsoid(m, g), Rotation(d->geom_xmat + 9 * g),
+         from_origin(m, d, body, d->geom_xpos + 3 * g), s.W);
+    }
+  }
+}
+
+}  // namespace
+
+void spring_pullback(const mjModel* m, const mjData* d, CVec lambda, Vec qpos_bar,
+                     const ParameterBar& params) {
+  if (m->opt.disableflags & mjDSBL_SPRING) return;
+  const Vec stiffness_bar = params[Parameter::kJntStiffness],
+            spring_bar = params[Parameter::kQposSpring];
+  for (int joint = 0; joint < static_cast<int>(m->njnt); joint++) {
+    const Stiffness k(m, joint);
+    double k_bar = 0;
+    if (!k.any() && stiffness_bar.empty()) continue;
+    auto q = static_cast<size_t>(m->jnt_qposadr[joint]);
+    auto v = static_cast<size_t>(m->jnt_dofadr[joint]);
+    const auto vector3 = [](auto x, size_t i) { return Eigen::Map<Vector3>(&x[i]); };
+    switch (m->jnt_type[joint]) {
+      case mjJNT_FREE: {
+        const Vector3 dif = Vector3(d->qpos + q) - Vector3(m->qpos_spring + q);
+        const Vector3 dif_bar = spring3_pullback(k, dif, Vector3(&lambda[v]), k_bar);
+        vector3(qpos_bar, v) += dif_bar;
+        if (!spring_bar.empty()) vector3(spring_bar, q) -= dif_bar;
+        q += 3;
+        v += 3;
+        [[fallthrough]];
+      }
+      case mjJNT_BALL: {
+        mjtNum quat[4], difference[3];
+        mju_copy4(quat, d->qpos + q);
+        mju_normalize4(quat);
+        mju_subQuat(difference, quat, m->qpos_spring + q);
+        const Vector3 dif(difference);
+        const Vector3 dif_bar = spring3_pullback(k, dif, Vector3(&lambda[v]), k_bar);
+        // d(dif) = Jr⁻¹ dq - Jl⁻¹ d(qpos_spring)
+        vector3(qpos_bar, v) += dexpinv(-dif, dif_bar);
+        if (!spring_bar.empty()) {
+          quaternion_cotangent_to_ambient(m->qpos_spring + q, -dexpinv(dif, dif_bar),
+                                          &spring_bar[q]);
+        }
+        break;
+      }
+      default: {
+        const double x = d->qpos[q] - m->qpos_spring[q];
+        const double x_bar = -lambda[v] * (k.value(x) + x * k.derivative(x));
+        k_bar -= lambda[v] * x;
+        qpos_bar[v] += x_bar;
+        if (!spring_bar.empty()) spring_bar[q] -= x_bar;
+      }
+    }
+    if (!stiffness_bar.empty()) stiffness_bar[static_cast<size_t>(joint)] += k_bar;
+  }
+}
+
+Damping::Damping(const mjModel* m, int dof) : linear(m->dof_damping[dof]) {
+  for (int i = 0; i < mjNPOLY; i++) poly[i] = m->dof_dampingpoly[mjNPOLY * dof + i];
+  for_each_joint_actuator(m, m->dof_jntid[dof], [&](int actuator) {
+    const double gear = m->actuator_gear[6 * m->actuator_outadr[actuator]];
+    linear += gear * gear * m->actuator_damping[actuator];
+    for (int i = 0; i < mjNPOLY; i++) {
+      poly[i] += gear * gear * m->actuator_dampingpoly[mjNPOLY * actuator + i];
+    }
+  });
+}
+
+double Damping::slope(double v) const {
+  double out = linear, power = 1;
+  for (int i = 0; i < mjNPOLY; i++) out += (i + 2) * poly[i] * (power *= std::abs(v));
+  return out;
+}
+
+double Damping::curvature(double v) const {
+  double out = 0, power = 1;
+  for (int i = 0; i < mjNPOLY; i++, power *= std::abs(v))
+    out += (i + 2) * (i + 1) * poly[i] * power;
+  return v < 0 ? -out : out;
+}
+
+void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu, CVec b,
+                     Vec qvel_bar, const ParameterBar& params) {
+  if (m->opt.disableflags & mjDSBL_DAMPER) return;
+  const Vec damping_bar = params[Parameter::kDofDamping],
+            gear_bar = params[Parameter::kActuatorGear];
+  for (size_t k = 0; k < lambda.size(); k++) {
+    const int dof = static_cast<int>(k);
+    const Damping B(m, dof);
+    const double v = qvel[k], implicit = mu.empty() ? 0 : h * mu[k] * b[k];
+    qvel_bar[k] -= lambda[k] * B.slope(v) + implicit * B.curvature(v);
+    if (!damping_bar.empty()) damping_bar[k] -= lambda[k] * v + implicit;
+    if (gear_bar.empty()) continue;
+    for_each_joint_actuator(m, m->dof_jntid[dof], [&](int actuator) {
+      // the damping of this actuator alone, gear² times its own
+      const int out = m->actuator_outadr[actuator];
+      double value = m->actuator_damping[actuator], slope = value, power = 1;
+      for (int i = 0; i < mjNPOLY; i++) {
+        power *= std::abs(v);
+        value += m->actuator_dampingpoly[mjNPOLY * actuator + i] * power;
+        slope += (i + 2) * m->actuator_dampingpoly[mjNPOLY * actuator + i] * power;
+      }
+      gear_bar[6 * static_cast<size_t>(out)] -=
+          2 * m->actuator_gear[6 * out] * (lambda[k] * v * value + implicit * slope);
+    });
+  }
+}
+
+void armature_gear_pullback(const mjModel* m, CVec armature_bar, Vec gear_bar) {
+  for (size_t k = 0; k < armature_bar.size(); k++) {
+    for_each_joint_actuator(m, m->dof_jntid[k], [&](int actuator) {
+      const int out = m->actuator_outadr[actuator];
+      gear_bar[6 * static_cast<size_t>(out)] +=
+          2 * m->actuator_gear[6 * out] * m->actuator_armature[actuator] * armature_bar[k];
+    });
+  }
+}
+
+void gravcomp_pullback(const mjModel* m, const mjData* d, Motion& lambda, Sweep& s,
+                       const ParameterBar& params) {
+  if (!m->flg_gravcomp || (m->opt.disableflags & mjDSBL_GRAVITY)) return;
+  const Vector3 gravity(m->opt.gravity);
+  const Vec mass_bar = params[Parameter::kBodyMass], gravity_bar = params[Parameter::kGravity];
+  for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+    const double compensation = m->body_gravcomp[body];
+    if (compensation == 0 || m->body_weldid[body] == 0) continue;
+    const auto b = static_cast<size_t>(body);
+    const Vector3 com = from_origin(m, d, body, d->xipos + 3 * body);
+    const Vector3 F = -m->body_mass[body] * compensation * gravity;
+    point_force_pullback(body, com, Vector3::Zero(), F, 1, lambda, s.W_inertial);
+    const Vector3 v = velocity_at(lambda.X[b], com);
+    if (!mass_bar.empty()) mass_bar[b] -= compensation * gravity.dot(v);
+    if (!gravity_bar.empty()) {
+      Eigen::Map<Vector3>(gravity_bar.data()) -= m->body_mass[body] * compensation * v;
+    }
+  }
+}
+
+void fluid_pullback(const mjModel* m, const mjData* d, Motion& lambda, Sweep& s) {
+  const Vector3 wind(m->opt.wind);
+  for_each_fluid_frame(
+      m, d, s,
+      [&](int body, const FluidShape& shape, const Rotation& R, const Vector3& point,
+          std::vector<Vector6>& W) {
+        const auto b = static_cast<size_t>(body);
+        const Vector6 v = to_local(R, point, s.V.X[b], wind);
+        const Vector6 l = to_local(R, point, lambda.X[b], Vector3::Zero());
+        Vector6 force;
+        Eigen::Matrix<double, 6, 6> J;
+        fluid_jacobian(shape, v, force, J);
+        to_local_pullback(R, point, lambda.X[b], Vector3::Zero(), force, lambda.X_bar[b], W[b]);
+        to_local_pullback(R, point, s.V.X[b], wind, J.transpose() * l, s.V.X_bar[b], W[b]);
+      });
+}
+
+void fluid_metric_pullback(const mjModel* m, const mjData* d, double h, Motion& mu, Motion& b,
+                           Sweep& s) {
+  const Vector3 wind(m->opt.wind), still = Vector3::Zero();
+  for_each_fluid_frame(
+      m, d, s,
+      [&](int body, const FluidShape& shape, const Rotation& R, const Vector3& point,
+          std::vector<Vector6>& W) {
+        const auto i = static_cast<size_t>(body);
+        const bool symmetric =
+            m->opt.integrator == mjINT_IMPLICITFAST && !is_lone_free_body(m, m->body_weldid[body]);
+        const Vector6 v = to_local(R, point, s.V.X[i], wind);
+        const Vector6 u = to_local(R, point, mu.X[i], still), w = to_local(R, point, b.X[i], still);
+        Vector6 force;
+        Eigen::Matrix<double, 6, 6> J;
+        fluid_jacobian(shape, v, force, J);
+        if (symmetric) J = (0.5 * (J + J.transpose())).eval();
+        to_local_pullback(R, point, mu.X[i], still, h * (J * w), mu.X_bar[i], W[i]);
+        to_local_pullback(R, point, b.X[i], still, h * (J.transpose() * u), b.X_bar[i], W[i]);
+        to_local_pullback(R, point, s.V.X[i], wind, h * fluid_curvature(shape, v, u, w, symmetric),
+                          s.V.X_bar[i], W[i]);
+      });
+}
+
+}  // namespace diffmj
