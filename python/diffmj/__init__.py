@@ -5,6 +5,11 @@
     grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward sweep
     grad.qpos, grad.qvel, grad.ctrl
 
+A loss may also use poses (`traj.site_xpos`, ...) and be differentiated in the model's parameters:
+
+    grad = traj.backward(site_xpos=dloss_dsite_xpos, params=["body_mass"])
+    grad.params["body_mass"]
+
 `Simulator.check` says whether the gradient of a model is right at a state.
 """
 
@@ -16,6 +21,7 @@ from . import _diffmj  # noqa: E402
 from ._check import CheckDirection, CheckReport, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
     Error,
+    FallbackWarning,
     InputError,
     MujocoError,
     OutOfMemoryError,
@@ -23,7 +29,7 @@ from ._errors import (  # noqa: E402
     UnsupportedError,
 )
 from ._simulator import Simulator, State  # noqa: E402
-from ._trajectory import Gradient, Trajectory, Warning  # noqa: E402
+from ._trajectory import Gradient, Trajectory, Warning, parameter_names  # noqa: E402
 
 __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
@@ -32,6 +38,7 @@ __all__ = [
     "CheckDirection",
     "CheckReport",
     "Error",
+    "FallbackWarning",
     "Gradient",
     "InputError",
     "Kink",
@@ -45,4 +52,5 @@ __all__ = [
     "Warning",
     "__version__",
     "mujoco_version",
+    "parameter_names",
 ]

@@ -36,7 +36,7 @@ class Kink:
         what: which contact, limit or friction changes.
         step: -1 if the rollout meets no constraint.
         distance: in `unit`.
-        unit: "m", "rad" or "share of the constraint's force range".
+        unit: "m", "rad", "of control", "of activation" or "share of the constraint's force range".
     """
 
     what: str
@@ -55,8 +55,12 @@ class CheckReport:
         solver_residual: of MuJoCo's constraint solver, largest over the steps, relative.
         adjoint_residual: of the linear solve of the adjoint, largest over the steps, relative.
         nearest_kink: where the rollout is nearest to a change of the active set.
-        path: "implicit" or "differences", as Simulator.gradient_path.
-        path_reason: what forced "differences".
+        path: "analytic", "oracle" or "differences", as Simulator.gradient_path.
+        path_reason: what forced a slower path than was asked for.
+        analytic_steps: of the path "analytic", the steps that it served; the others, on which a
+            constraint acts, were the oracle's. -1: another path.
+        oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
+            of the same rollout, relative to the largest entry. -1: another path.
         features: what the model uses, by name.
         advice: what would make its gradients better.
         warnings: MuJoCo's warnings during the rollout.
@@ -71,6 +75,8 @@ class CheckReport:
     nearest_kink: Kink
     path: str
     path_reason: str
+    analytic_steps: int
+    oracle_difference: float
     features: list[str]
     advice: list[str]
     warnings: list[Warning]
@@ -92,6 +98,8 @@ class CheckReport:
             nearest_kink=Kink(kink.what, kink.step, kink.distance, kink.unit),
             path=record.path,
             path_reason=record.path_reason,
+            analytic_steps=record.analytic_steps,
+            oracle_difference=record.oracle_difference,
             features=list(record.features),
             advice=list(record.advice),
             warnings=[Warning(w.text, w.first_step, w.count) for w in record.warnings],
@@ -123,17 +131,24 @@ class CheckReport:
                 f"  {d.adjoint:15.8e}  {d.differences:15.8e}  {d.error_bar:8.1e}  {d.error:8.1e}"
                 f"   {d.verdict}"
             )
-        path = self.path + (f" ({self.path_reason})" if self.path_reason else "")
+        path = [self.path + (f" ({self.path_reason})" if self.path_reason else "")]
+        if self.analytic_steps >= 0:
+            path[0] += f", {self.analytic_steps} of {self.nstep} steps"
+            if self.analytic_steps < self.nstep:
+                path[0] += "; the oracle serves those on which a constraint acts"
+            path.append(f"difference to the oracle {self.oracle_difference:.1e}")
         kink = self.nearest_kink
         if kink.step >= 0:
             nearest = f"{kink.what} at step {kink.step}, {kink.distance:.3g} {kink.unit} away"
+        elif self.path == "differences":
+            nearest = "not looked for on this gradient path"
         else:
             nearest = "none: the rollout meets no constraint"
         rows = [
             ("solver residual", [f"{self.solver_residual:.1e}"]),
             ("adjoint residual", [f"{self.adjoint_residual:.1e}"]),
             ("nearest kink", [nearest]),
-            ("gradient path", [path]),
+            ("gradient path", path),
             ("features", self.features),
             ("warnings", [f"{w.text} (first at step {w.first_step})" for w in self.warnings]),
             ("advice", self.advice),

@@ -1,4 +1,4 @@
-"""Exceptions. The extension raises these too (python/src/module.cc)."""
+"""Exceptions and warnings. The extension raises these too (python/src/module.cc)."""
 
 from __future__ import annotations
 
@@ -44,5 +44,17 @@ class OutOfMemoryError(Error, MemoryError):
     """Memory for the result cannot be had; the message says how much was asked for."""
 
 
-for _class in (Error, InputError, UnsupportedError, MujocoError, RolloutError, OutOfMemoryError):
+class FallbackWarning(UserWarning):
+    """The model takes a slower gradient path than was asked for; the text names what forced it."""
+
+
+for _class in (
+    Error,
+    InputError,
+    UnsupportedError,
+    MujocoError,
+    RolloutError,
+    OutOfMemoryError,
+    FallbackWarning,
+):
     _class.__module__ = "diffmj"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
 from ._check import CheckReport
-from ._errors import InputError, RolloutError
+from ._errors import FallbackWarning, InputError, RolloutError
 from ._trajectory import Trajectory
 
 # what rollout takes: the dimensions of one row, and whether it may differ between steps
@@ -67,6 +67,8 @@ class Simulator:
         model: mujoco.MjModel | str | os.PathLike[str],
         integrator: str = "model",
         nthread: int = 0,
+        fallback: bool = True,
+        path: str = "analytic",
     ):
         """
         Args:
@@ -76,14 +78,28 @@ class Simulator:
             integrator: "model" keeps what the model says; otherwise "Euler", "RK4", "implicit",
                 "implicitfast" or "discrete".
             nthread: threads that a batch runs on; 0: one per core. Results do not depend on it.
+            fallback: whether a feature of the model that `path` cannot serve sends the model to a
+                slower gradient path, with a FallbackWarning that names the feature. If not, it is
+                an UnsupportedError.
+            path: the fastest gradient path that the model may take (see `gradient_path`):
+                "analytic", "oracle" or "differences"; the slower ones are for comparison.
 
         Raises:
-            InputError: no such file, unknown integrator, or a model without degrees of freedom.
+            InputError: no such file, unknown integrator or path, or a model without degrees of
+                freedom.
             MujocoError: the model does not compile.
-            UnsupportedError: the model uses a feature without a derivative; the message names it.
+            UnsupportedError: the model uses a feature without a derivative, or, with
+                fallback=False, one that `path` cannot serve; the message names it.
         """
         self.nthread = nthread
-        self._model = _load(model, str(integrator))
+        self._model = _load(model, str(integrator), str(path), bool(fallback))
+        if self.gradient_path != path:
+            warnings.warn(
+                f"gradients of this model take the path '{self.gradient_path}', slower than "
+                f"'{path}': {self.gradient_path_reason}; fallback=False refuses such models",
+                FallbackWarning,
+                stacklevel=2,
+            )
 
     @property
     def nthread(self) -> int:
@@ -125,6 +141,11 @@ class Simulator:
         return self._model.nmocap
 
     @property
+    def nsite(self) -> int:
+        """Sites."""
+        return self._model.nsite
+
+    @property
     def timestep(self) -> float:
         """Step of time [s]."""
         return self._model.timestep
@@ -136,14 +157,16 @@ class Simulator:
 
     @property
     def gradient_path(self) -> str:
-        """How the derivative of a step is taken: "implicit", by implicit differentiation of the
-        constraint solver, or "differences", by differences of mj_step itself.
+        """How the derivative of a step is taken: "analytic", by reverse sweeps over MuJoCo's
+        stages; "oracle", by implicit differentiation of the constraint solver and differences of
+        inverse dynamics; or "differences", by differences of mj_step itself. On the path
+        "analytic" the oracle serves the steps on which a constraint acts.
         """
         return self._model.gradient_path
 
     @property
     def gradient_path_reason(self) -> str:
-        """What in the model forced "differences"; empty for "implicit"."""
+        """What in the model forced a slower path than was asked for; empty if nothing did."""
         return self._model.gradient_path_reason
 
     def default_state(self) -> State:
@@ -358,13 +381,13 @@ class Simulator:
         )
 
 
-def _load(model: Any, integrator: str) -> _diffmj.Model:
+def _load(model: Any, integrator: str, path: str, fallback: bool) -> _diffmj.Model:
     if isinstance(model, mujoco.MjModel):
-        return _diffmj.Model.from_address(model._address, integrator)
+        return _diffmj.Model.from_address(model._address, integrator, path, fallback)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _diffmj.Model.from_xml(model, integrator)
+        return _diffmj.Model.from_xml(model, integrator, path, fallback)
     if isinstance(model, (str, os.PathLike)):
-        return _diffmj.Model.from_file(os.fsdecode(model), integrator)
+        return _diffmj.Model.from_file(os.fsdecode(model), integrator, path, fallback)
     hint = "; call its compile() first" if isinstance(model, mujoco.MjSpec) else ""
     raise InputError(
         f"Simulator: model is a {type(model).__name__}, expected a mujoco.MjModel, the path of an "

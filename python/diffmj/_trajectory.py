@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,26 @@ from ._errors import InputError
 if TYPE_CHECKING:
     from ._simulator import Simulator
 
+# what backward takes: the dimensions of one row
+_ROWS: dict[str, tuple[str, ...]] = {
+    "qpos": ("nq",),
+    "qpos_tangent": ("nv",),
+    "qvel": ("nv",),
+    "act": ("na",),
+    "xpos": ("nbody", "3"),
+    "xquat": ("nbody", "4"),
+    "site_xpos": ("nsite", "3"),
+    "subtree_com": ("nbody", "3"),
+}
+
 _STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter", np.int32)])
+
+
+def parameter_names() -> list[str]:
+    """Fields of mjModel that a loss can be differentiated in: "body_mass", "opt.gravity", ...; what
+    `Trajectory.backward` takes as `params`.
+    """
+    return _diffmj.parameter_names()
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,10 @@ class Gradient:
             gradient is the sum over the steps: grad.ctrl.sum(axis=-2).
         qfrc_applied: (nstep, nv), of generalised forces, also if none were given.
         xfrc_applied: (nstep, nbody, 6), of Cartesian forces; None if the rollout was given none.
+        params: of the fields of MjModel that were asked for, by name, each with the field's shape.
+            Each field is moved alone: what the compiler derives from it (body_invweight0, ...) is
+            not, but the masses of subtrees follow body_mass. For rows that are unit vectors
+            (quaternions, jnt_axis) this is the gradient of the function that normalises them.
     """
 
     qpos: Array
@@ -52,6 +76,7 @@ class Gradient:
     ctrl: Array
     qfrc_applied: Array
     xfrc_applied: Array | None
+    params: dict[str, Array]
 
 
 class Trajectory:
@@ -108,6 +133,38 @@ class Trajectory:
         return self._array(self._record.qacc)
 
     @cached_property
+    def _poses(self) -> _diffmj.PosesBatch:
+        return _diffmj.poses(self._sim._model, self._record)
+
+    def _pose(self, name: str) -> Array:
+        x = getattr(self._poses, name)
+        return self._array(x.reshape(*x.shape[:2], *self._row(name)))
+
+    @cached_property
+    def xpos(self) -> Array:
+        """(nstep + 1, nbody, 3): positions of the bodies at each state, as mj_kinematics gives
+        them [m]. Poses are computed when the first of them is read.
+        """
+        return self._pose("xpos")
+
+    @cached_property
+    def xquat(self) -> Array:
+        """(nstep + 1, nbody, 4): orientations of the bodies at each state."""
+        return self._pose("xquat")
+
+    @cached_property
+    def site_xpos(self) -> Array:
+        """(nstep + 1, nsite, 3): positions of the sites at each state [m]."""
+        return self._pose("site_xpos")
+
+    @cached_property
+    def subtree_com(self) -> Array:
+        """(nstep + 1, nbody, 3): centre of mass of each body and those below it, at each state, as
+        mj_comPos gives it [m]; that of body 0 is the whole model's.
+        """
+        return self._pose("subtree_com")
+
+    @cached_property
     def steps(self) -> np.recarray[Any, Any]:
         """(nstep,) records of each step: steps.ncon contacts, steps.nefc constraint rows,
         steps.solver_niter iterations; -1 where a failed rollout of a batch did not get to.
@@ -151,9 +208,14 @@ class Trajectory:
         qpos_tangent: npt.ArrayLike | None = None,
         qvel: npt.ArrayLike | None = None,
         act: npt.ArrayLike | None = None,
+        xpos: npt.ArrayLike | None = None,
+        xquat: npt.ArrayLike | None = None,
+        site_xpos: npt.ArrayLike | None = None,
+        subtree_com: npt.ArrayLike | None = None,
+        params: Iterable[str] = (),
     ) -> Gradient:
-        """Pulls d(loss)/d(states) back to d(loss)/d(inputs): the exact derivative of the steps
-        that were taken.
+        """Pulls d(loss)/d(states) and d(loss)/d(poses) back to d(loss)/d(inputs): the exact
+        derivative of the steps that were taken.
 
         Every argument has one row per state, nstep + 1 rows, as the arrays of this trajectory do
         (and B first, with a batch). A loss of the final state only has zeros in all other rows:
@@ -167,28 +229,42 @@ class Trajectory:
             qpos_tangent: (nstep + 1, nv), in the tangent space; adds to qpos.
             qvel: (nstep + 1, nv).
             act: (nstep + 1, na).
+            xpos: (nstep + 1, nbody, 3), of the positions of bodies.
+            xquat: (nstep + 1, nbody, 4), of their orientations.
+            site_xpos: (nstep + 1, nsite, 3), of the positions of sites.
+            subtree_com: (nstep + 1, nbody, 3), of the centres of mass of subtrees.
+            params: names of fields of MjModel whose gradient is wanted too, a list; the names
+                there are: `diffmj.parameter_names()`.
 
         Raises:
-            InputError: a wrong shape, a number that is not finite, no argument at all, or a single
-                rollout that failed.
+            InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
+                parameter, or a single rollout that failed.
+            UnsupportedError: params, and the model's gradient path is "differences".
             KeyboardInterrupt: Ctrl-C.
         """
         sim = self._sim
-        given = [("qpos", qpos, "nq"), ("qpos_tangent", qpos_tangent, "nv")]
-        given += [("qvel", qvel, "nv"), ("act", act, "na")]
-        rows = {
-            name: self._cotangent(name, value, size)
-            for name, value, size in given
-            if value is not None
+        given = {
+            "qpos": qpos,
+            "qpos_tangent": qpos_tangent,
+            "qvel": qvel,
+            "act": act,
+            "xpos": xpos,
+            "xquat": xquat,
+            "site_xpos": site_xpos,
+            "subtree_com": subtree_com,
         }
+        rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
         if not rows:
-            raise InputError("backward: give at least one of qpos, qpos_tangent, qvel and act")
+            *names, last = given
+            raise InputError(f"backward: give at least one of {', '.join(names)} and {last}")
+        names = _parameters(params)
+        cotangents = _diffmj.CotangentArrays(**rows, params=names)
         if self._batched:
             out = _diffmj.rollout_pullback_batch(
-                sim._model, self._record, **rows, nthread=sim.nthread
+                sim._model, self._record, cotangents, nthread=sim.nthread
             )
         else:
-            out = _diffmj.rollout_pullback(sim._model, self._record, **rows)
+            out = _diffmj.rollout_pullback(sim._model, self._record, cotangents)
 
         def shaped(x: Array, *shape: int) -> Array:
             return self._array(x.reshape(len(x), *shape))
@@ -204,19 +280,31 @@ class Trajectory:
             xfrc_applied=(
                 shaped(out.xfrc_applied, nstep, sim.nbody, 6) if self._xfrc_applied else None
             ),
+            params={name: shaped(out.param(name), *self._parameter_shape(name)) for name in names},
         )
 
-    def _cotangent(self, name: str, value: npt.ArrayLike, size_name: str) -> Array:
+    def _row(self, name: str) -> tuple[int, ...]:
+        """The shape of one row of a state or pose."""
+        return tuple(int(d) if d.isdigit() else getattr(self._sim, d) for d in _ROWS[name])
+
+    def _parameter_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a field of MjModel."""
+        nrow, width = self._sim._model.parameter_shape(name)
+        if name.startswith("opt."):
+            return (width,)
+        return (nrow,) if width == 1 else (nrow, width)
+
+    def _cotangent(self, name: str, value: npt.ArrayLike) -> Array:
         array = to_array("backward", name, value)
-        expected: tuple[int, ...] = (self.nstep + 1, getattr(self._sim, size_name))
-        words = f"(nstep + 1, {size_name})"
+        expected = (self.nstep + 1, *self._row(name))
+        words = f"nstep + 1, {', '.join(_ROWS[name])}"
         if self._batched:
             expected = (len(self._record), *expected)
-            words = f"(B, nstep + 1, {size_name})"
+            words = f"B, {words}"
         if array.shape != expected:
             raise InputError(
-                f"backward: {name} has shape {array.shape}, expected {words} = {expected}: one row "
-                "per state; for a loss of the final state only, fill the other rows with zeros"
+                f"backward: {name} has shape {array.shape}, expected ({words}) = {expected}: one "
+                "row per state; for a loss of the final state only, fill the other rows with zeros"
             )
         return array.reshape(len(self._record), -1)
 
@@ -224,3 +312,18 @@ class Trajectory:
         batch = f"batch={self.batch}, " if self._batched else ""
         outcome = f"{np.sum(self.ok)} ok" if self._batched else self.outcome
         return f"Trajectory({batch}nstep={self.nstep}, {outcome})"
+
+
+def _parameters(params: Iterable[str]) -> list[str]:
+    if isinstance(params, str):
+        raise InputError(f"backward: params is a string, expected a list: params=['{params}']")
+    try:
+        names = list(params)
+    except TypeError:
+        raise InputError(
+            f"backward: params is {params!r}, expected a list of names of fields of MjModel"
+        ) from None
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"backward: params contains {name!r}, expected names of fields")
+    return names

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,32 @@ struct InputArrays {
 struct TrajectoryBatch {
   std::vector<Trajectory> items;
   int nstep = 0;
+};
+
+// Poses of such trajectories: batch x rows x width, NaN where a rollout did not get to.
+struct PosesBatch {
+  size_t batch = 0, rows = 0;
+  Poses all = {};
+};
+
+// Cotangents, as arrays of a batch.
+struct CotangentArrays {
+  Rows qpos, qpos_tangent, qvel, act, xpos, xquat, site_xpos, subtree_com;
+  std::vector<std::string> params;
+
+  Cotangents at(size_t i) const {
+    return {
+        .qpos = row(qpos, i),
+        .qpos_tangent = row(qpos_tangent, i),
+        .qvel = row(qvel, i),
+        .act = row(act, i),
+        .xpos = row(xpos, i),
+        .xquat = row(xquat, i),
+        .site_xpos = row(site_xpos, i),
+        .subtree_com = row(subtree_com, i),
+        .params = params,
+    };
+  }
 };
 
 struct GradientBatch {

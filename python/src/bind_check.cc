@@ -3,7 +3,6 @@
 #include "diffmj/check.h"
 
 namespace diffmj::python {
-namespace {}  // namespace
 
 void bind_check(nb::module_& m) {
   nb::class_<CheckDirection>(m, "CheckDirection", "One random direction of a check.")
@@ -25,11 +24,10 @@ void bind_check(nb::module_& m) {
       .def_ro("solver_residual", &CheckReport::solver_residual)
       .def_ro("adjoint_residual", &CheckReport::adjoint_residual)
       .def_ro("nearest_kink", &CheckReport::nearest_kink)
-      .def_prop_ro("path",
-                   [](const CheckReport& r) {
-                     return r.path == GradientPath::kImplicit ? "implicit" : "differences";
-                   })
+      .def_prop_ro("path", [](const CheckReport& r) { return gradient_path_name(r.path); })
       .def_ro("path_reason", &CheckReport::path_reason)
+      .def_ro("analytic_steps", &CheckReport::analytic_steps)
+      .def_ro("oracle_difference", &CheckReport::oracle_difference)
       .def_ro("features", &CheckReport::features)
       .def_ro("advice", &CheckReport::advice)
       .def_ro("warnings", &CheckReport::warnings);

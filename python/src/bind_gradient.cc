@@ -1,6 +1,8 @@
 // include/diffmj/gradient.h
 #include <nanobind/stl/pair.h>
 
+#include <string>
+
 #include "bind.h"
 #include "diffmj/gradient.h"
 
@@ -9,22 +11,45 @@ namespace {
 
 using Numbers = nb::ndarray<nb::numpy, double>;
 
-// One field of every gradient: batch x size, the numbers of each in a row.
+// One field of every gradient, get(gradient): batch x size, the numbers of each in a row.
+template <class Get>
+Numbers side_by_side(const GradientBatch& batch, Get get) {
+  const size_t size = batch.items.empty() ? 0 : get(batch.items[0]).size();
+  std::vector<double> all;
+  all.reserve(batch.items.size() * size);
+  for (const Gradient& gradient : batch.items) {
+    const std::vector<double>& from = get(gradient);
+    all.insert(all.end(), from.begin(), from.end());
+  }
+  return new_array(std::move(all), {batch.items.size(), size});
+}
+
 auto field(std::vector<double> Gradient::*member) {
   return [member](const GradientBatch& batch) {
-    const size_t size = batch.items.empty() ? 0 : (batch.items[0].*member).size();
-    std::vector<double> all;
-    all.reserve(batch.items.size() * size);
-    for (const Gradient& gradient : batch.items) {
-      all.insert(all.end(), (gradient.*member).begin(), (gradient.*member).end());
-    }
-    return new_array(std::move(all), {batch.items.size(), size});
+    return side_by_side(
+        batch, [member](const Gradient& x) -> const auto& { return x.*member; });
   };
 }
 
 }  // namespace
 
 void bind_gradient(nb::module_& m) {
+  nb::class_<CotangentArrays>(m, "CotangentArrays",
+                              "Cotangents of rollouts: one row each, or one row that all share.")
+      .def(
+          "__init__",
+          [](CotangentArrays* self, Rows qpos, Rows qpos_tangent, Rows qvel, Rows act, Rows xpos,
+             Rows xquat, Rows site_xpos, Rows subtree_com, std::vector<std::string> params) {
+            new (self)
+                CotangentArrays{std::move(qpos),      std::move(qpos_tangent), std::move(qvel),
+                                std::move(act),       std::move(xpos),         std::move(xquat),
+                                std::move(site_xpos), std::move(subtree_com),  std::move(params)};
+          },
+          nb::kw_only(), "qpos"_a = nb::none(), "qpos_tangent"_a = nb::none(),
+          "qvel"_a = nb::none(), "act"_a = nb::none(), "xpos"_a = nb::none(),
+          "xquat"_a = nb::none(), "site_xpos"_a = nb::none(), "subtree_com"_a = nb::none(),
+          "params"_a);
+
   nb::class_<GradientBatch>(m, "GradientBatch", "Gradients of rollouts: batch x size.")
       .def_prop_ro("qpos", field(&Gradient::qpos), kOwner)
       .def_prop_ro("qpos_tangent", field(&Gradient::qpos_tangent), kOwner)
@@ -32,46 +57,40 @@ void bind_gradient(nb::module_& m) {
       .def_prop_ro("act", field(&Gradient::act), kOwner)
       .def_prop_ro("ctrl", field(&Gradient::ctrl), kOwner)
       .def_prop_ro("qfrc_applied", field(&Gradient::qfrc_applied), kOwner)
-      .def_prop_ro("xfrc_applied", field(&Gradient::xfrc_applied), kOwner);
+      .def_prop_ro("xfrc_applied", field(&Gradient::xfrc_applied), kOwner)
+      .def(
+          "param",
+          [](const GradientBatch& batch, const std::string& name) {
+            return side_by_side(
+                batch, [&](const Gradient& x) -> const auto& { return x.params.at(name); });
+          },
+          "name"_a, kOwner, "Of a field of mjModel that was asked for.");
 
   m.def(
       "rollout_pullback",
-      [](const Model& model, const TrajectoryBatch& batch, Rows qpos, Rows qpos_tangent, Rows qvel,
-         Rows act) {
+      [](const Model& model, const TrajectoryBatch& batch, const CotangentArrays& cotangents) {
         Signals signals;
         return signals.run([&] {
-          const Cotangents cotangents = {.qpos = row(qpos, 0),
-                                         .qpos_tangent = row(qpos_tangent, 0),
-                                         .qvel = row(qvel, 0),
-                                         .act = row(act, 0)};
           GradientBatch out;
           out.items.push_back(
-              rollout_pullback(model, batch.items.at(0), cotangents, signals.options(1)));
+              rollout_pullback(model, batch.items.at(0), cotangents.at(0), signals.options(1)));
           return out;
         });
       },
-      "model"_a, "trajectory"_a, nb::kw_only(), "qpos"_a = nb::none(),
-      "qpos_tangent"_a = nb::none(), "qvel"_a = nb::none(), "act"_a = nb::none(),
-      "Pullback of a single rollout.");
+      "model"_a, "trajectory"_a, "cotangents"_a, "Pullback of a single rollout.");
   m.def(
       "rollout_pullback_batch",
-      [](const Model& model, const TrajectoryBatch& batch, Rows qpos, Rows qpos_tangent, Rows qvel,
-         Rows act, int nthread) {
+      [](const Model& model, const TrajectoryBatch& batch, const CotangentArrays& cotangents,
+         int nthread) {
         Signals signals;
         return signals.run([&] {
-          std::vector<Cotangents> cotangents;
-          for (size_t i = 0; i < batch.items.size(); i++) {
-            cotangents.push_back({.qpos = row(qpos, i),
-                                  .qpos_tangent = row(qpos_tangent, i),
-                                  .qvel = row(qvel, i),
-                                  .act = row(act, i)});
-          }
+          std::vector<Cotangents> each;
+          for (size_t i = 0; i < batch.items.size(); i++) each.push_back(cotangents.at(i));
           return GradientBatch{
-              rollout_pullback_batch(model, batch.items, cotangents, signals.options(nthread))};
+              rollout_pullback_batch(model, batch.items, each, signals.options(nthread))};
         });
       },
-      "model"_a, "trajectories"_a, nb::kw_only(), "qpos"_a = nb::none(),
-      "qpos_tangent"_a = nb::none(), "qvel"_a = nb::none(), "act"_a = nb::none(), "nthread"_a = 0,
+      "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a,
       "Pullbacks of a batch, on a pool of threads.");
   m.def(
       "linearize",

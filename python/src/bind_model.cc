@@ -1,5 +1,8 @@
 // include/diffmj/model.h and state.h
+#include <nanobind/stl/pair.h>
+
 #include <cstdint>
+#include <string>
 
 #include "bind.h"
 #include "diffmj/model.h"
@@ -8,8 +11,21 @@
 namespace diffmj::python {
 namespace {
 
-ModelOptions options(const std::string& integrator) {
-  return {.integrator = integrator_from_name(integrator)};
+GradientPath gradient_path_from_name(const std::string& name) {
+  std::string known;
+  for (const GradientPath path :
+       {GradientPath::kAnalytic, GradientPath::kOracle, GradientPath::kDifferences}) {
+    if (name == gradient_path_name(path)) return path;
+    known += (known.empty() ? "" : ", ") + std::string(gradient_path_name(path));
+  }
+  throw InputError("path '" + name + "' is not known; use one of " + known);
+}
+
+ModelOptions options(const std::string& integrator, const std::string& gradient_path,
+                     bool fallback) {
+  return {.integrator = integrator_from_name(integrator),
+          .path = gradient_path_from_name(gradient_path),
+          .fallback = fallback};
 }
 
 }  // namespace
@@ -18,27 +34,31 @@ void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "Model", "A compiled MuJoCo model, constant and shared by all threads.")
       .def_static(
           "from_file",
-          [](const std::string& path, const std::string& integrator) {
+          [](const std::string& file, const std::string& integrator, const std::string& path,
+             bool fallback) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_file(path, options(integrator));
+            return Model::from_file(file, options(integrator, path, fallback));
           },
-          "path"_a, "integrator"_a, "Reads an MJCF, URDF or MJB file.")
+          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "Reads an MJCF, URDF or MJB file.")
       .def_static(
           "from_xml",
-          [](const std::string& mjcf, const std::string& integrator) {
+          [](const std::string& mjcf, const std::string& integrator, const std::string& path,
+             bool fallback) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_xml(mjcf, options(integrator));
+            return Model::from_xml(mjcf, options(integrator, path, fallback));
           },
-          "mjcf"_a, "integrator"_a, "Compiles an MJCF string.")
+          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "Compiles an MJCF string.")
       .def_static(
           "from_address",
-          [](uintptr_t address, const std::string& integrator) {
+          [](uintptr_t address, const std::string& integrator, const std::string& path,
+             bool fallback) {
             // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
             return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
-                                       options(integrator));
+                                       options(integrator, path, fallback));
           },
-          "address"_a, "integrator"_a, "Copies the mjModel at MjModel._address.")
+          "address"_a, "integrator"_a, "path"_a, "fallback"_a,
+          "Copies the mjModel at MjModel._address.")
       .def(
           "tightened",
           [](const Model& model) {
@@ -52,6 +72,7 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("nu", &Model::nu, "Controls.")
       .def_prop_ro("nbody", &Model::nbody, "Bodies.")
       .def_prop_ro("nmocap", &Model::nmocap, "Mocap bodies.")
+      .def_prop_ro("nsite", &Model::nsite, "Sites.")
       .def_prop_ro("timestep", &Model::timestep, "Step of time [s].")
       .def_prop_ro(
           "integrator", [](const Model& model) { return integrator_name(model.integrator()); },
@@ -59,9 +80,10 @@ void bind_model(nb::module_& m) {
       .def_prop_ro(
           "gradient_path",
           [](const Model& model) { return gradient_path_name(model.gradient_path()); },
-          "'implicit' or 'differences'.")
+          "'analytic', 'oracle' or 'differences'.")
       .def_prop_ro("gradient_path_reason", &Model::gradient_path_reason,
-                   "What forced 'differences'; empty for 'implicit'.")
+                   "What forced a slower path than was asked for; empty if nothing did.")
+      .def("parameter_shape", &parameter_shape, "name"_a, "Rows and numbers per row of a field.")
       .def("keyframe", &Model::keyframe, "name"_a, "Number of the keyframe with this name.")
       .def(
           "default_state", [](const Model& model) { return default_state(model); },
@@ -69,6 +91,8 @@ void bind_model(nb::module_& m) {
       .def(
           "load_keyframe", [](const Model& model, int key) { return load_keyframe(model, key); },
           "key"_a, "The state and inputs of keyframe number key.");
+
+  m.def("parameter_names", &parameter_names, "Fields of mjModel with a gradient.");
 
   nb::class_<Keyframe>(m, "Keyframe", "A state, and the inputs stored with it.")
       .def_ro("state", &Keyframe::state)

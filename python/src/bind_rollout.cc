@@ -46,6 +46,33 @@ nb::ndarray<nb::numpy, int32_t> steps(const TrajectoryBatch& batch) {
   return new_array(std::move(all), {batch.items.size(), nstep, 3});
 }
 
+PosesBatch poses_of(const Model& model, const TrajectoryBatch& batch, Signals& signals) {
+  PosesBatch out{.batch = batch.items.size(), .rows = static_cast<size_t>(batch.nstep) + 1};
+  for (size_t i = 0; i < out.batch; i++) {
+    if (signals.raised()) throw Interrupted("poses: interrupted");
+    const Poses one = poses(model, batch.items[i]);
+    const size_t reached = static_cast<size_t>(batch.items[i].nstep) + 1;
+    for (const auto member :
+         {&Poses::xpos, &Poses::xquat, &Poses::site_xpos, &Poses::subtree_com}) {
+      const std::vector<double>& from = one.*member;
+      std::vector<double>& to = out.all.*member;
+      const size_t size = out.rows * (from.size() / reached);
+      if (i == 0) to.assign(out.batch * size, std::numeric_limits<double>::quiet_NaN());
+      std::copy(from.begin(), from.end(), to.begin() + static_cast<ptrdiff_t>(i * size));
+    }
+  }
+  return out;
+}
+
+// looked at in place
+auto pose(std::vector<double> Poses::*member) {
+  return [member](const PosesBatch& x) {
+    const std::vector<double>& all = x.all.*member;
+    const size_t rows = x.batch * x.rows;
+    return ReadOnly(all.data(), {x.batch, x.rows, rows == 0 ? 0 : all.size() / rows}, nb::find(x));
+  };
+}
+
 // get(trajectory) of every trajectory
 template <class Get>
 auto each(Get get) {
@@ -120,6 +147,12 @@ void bind_rollout(nb::module_& m) {
       .def_prop_ro("failed_dof", each([](const Trajectory& t) { return t.failed_dof; }))
       .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }));
 
+  nb::class_<PosesBatch>(m, "PosesBatch", "Poses at every state: batch x rows x width.")
+      .def_prop_ro("xpos", pose(&Poses::xpos), kOwner)
+      .def_prop_ro("xquat", pose(&Poses::xquat), kOwner)
+      .def_prop_ro("site_xpos", pose(&Poses::site_xpos), kOwner)
+      .def_prop_ro("subtree_com", pose(&Poses::subtree_com), kOwner);
+
   m.def(
       "rollout",
       [](const Model& model, const InputArrays& inputs, int nstep) {
@@ -145,6 +178,13 @@ void bind_rollout(nb::module_& m) {
         });
       },
       "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "Rollouts on a pool of threads.");
+  m.def(
+      "poses",
+      [](const Model& model, const TrajectoryBatch& batch) {
+        Signals signals;
+        return signals.run([&] { return poses_of(model, batch, signals); });
+      },
+      "model"_a, "trajectories"_a, "Poses at every state.");
 }
 
 }  // namespace diffmj::python

@@ -40,6 +40,47 @@ CUBE = """
 """
 
 
+# Links whose inertia is off their joints, so that MuJoCo stores nothing that depends on masses; it
+# flies (the first body) and swings, and no constraint acts.
+ARM = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <body name="base" pos="0 0 1" quat="0.9 0.3 -0.2 0.2">
+      <freejoint/>
+      <geom type="box" size="0.1 0.08 0.05" pos="0.03 -0.02 0.04" contype="0" conaffinity="0"/>
+      <site name="top" pos="0.05 0.02 0.1"/>
+      <body name="upper" pos="0.1 0.05 0">
+        <joint name="shoulder" type="ball" damping="0.02"/>
+        <geom type="capsule" fromto="0.02 0.01 0 0.3 0.05 0.02" size="0.03" contype="0"
+          conaffinity="0"/>
+        <body name="lower" pos="0.3 0.05 0.02" quat="1 0.1 0.2 0">
+          <joint name="elbow" axis="0.1 1 0.2" damping="0.05" stiffness="0.3" armature="0.001"/>
+          <geom type="capsule" fromto="0.01 0 0.01 0.25 0.02 -0.05" size="0.02" contype="0"
+            conaffinity="0"/>
+          <site name="tip" pos="0.25 0.02 -0.05"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <motor name="elbow" joint="elbow" gear="0.7"/>
+    <motor name="shoulder" joint="shoulder" gear="0.2 0.1 -0.3"/>
+  </actuator>
+</mujoco>
+"""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # a test that leaves the fast path, or whose rollouts fail, says so
+    config.addinivalue_line("filterwarnings", "error::diffmj.FallbackWarning")
+    config.addinivalue_line("filterwarnings", "error::RuntimeWarning")
+
+
+# of tests on models of the zoo that may or may not have the fast path
+may_fall_back = pytest.mark.filterwarnings("ignore::diffmj.FallbackWarning")
+
+
 def supported_zoo() -> list[str]:
     """Names of the zoo's models that this MuJoCo loads and diffmj takes."""
     names = []
@@ -181,6 +222,11 @@ def along(gradient: diffmj.Gradient, direction: dict[str, np.ndarray]) -> float:
         + gradient.act @ direction["act"]
         + np.sum(gradient.ctrl * direction["ctrl"])
     )
+
+
+@pytest.fixture
+def arm() -> diffmj.Simulator:
+    return diffmj.Simulator(ARM)
 
 
 @pytest.fixture

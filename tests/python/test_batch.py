@@ -5,7 +5,7 @@ import threading
 import diffmj
 import numpy as np
 import pytest
-from conftest import ZOO, load
+from conftest import ZOO, load, may_fall_back
 
 FIELDS = ("time", "qpos", "qvel", "act", "qacc")
 GRADIENTS = ("qpos", "qpos_tangent", "qvel", "act", "ctrl", "qfrc_applied", "xfrc_applied")
@@ -14,6 +14,7 @@ GRADIENTS = ("qpos", "qpos_tangent", "qvel", "act", "ctrl", "qfrc_applied", "xfr
 @pytest.mark.smoke
 @pytest.mark.parametrize("nthread", [1, 2, 3])
 @pytest.mark.parametrize("name", ["hand", "contact_plane"])
+@may_fall_back
 def test_batch_equals_singles_bitwise(name, nthread):
     sim = diffmj.Simulator(load(name), nthread=nthread)
     size, nstep = 5, 20

@@ -3,7 +3,7 @@
 import diffmj
 import numpy as np
 import pytest
-from conftest import CUBE, ZOO
+from conftest import CUBE, PENDULUM, ZOO, may_fall_back
 
 
 @pytest.mark.smoke
@@ -18,19 +18,40 @@ def test_passes_on_a_smooth_model(pendulum):
         assert d.adjoint == pytest.approx(d.differences, rel=1e-4)
     assert report.solver_residual < 1e-10
     assert report.adjoint_residual < 1e-8
-    assert report.path == "implicit"
+    assert report.path == "analytic"
     assert report.nearest_kink.step == -1
     assert report.nstep == 10
     text = str(report)
-    for word in ("PASSED", "8 of 8", "agrees", "residual", "nearest kink", "implicit", "features"):
+    assert report.analytic_steps == 10
+    assert 0 <= report.oracle_difference < 1e-6
+    words = ("PASSED", "8 of 8", "agrees", "residual", "nearest kink", "features")
+    for word in (*words, "analytic, 10 of 10 steps", "difference to the oracle"):
         assert word in text
     assert max(len(line) for line in text.splitlines()) <= 100
 
 
+@may_fall_back
 def test_passes_in_contact():
     sim = diffmj.Simulator(ZOO / "act_servo.xml")
     report = sim.check(**vars(sim.keyframe_state("test")), nstep=5, directions=3)
     assert report.passed, report
+
+
+def test_steps_in_contact_are_the_oracle_s(cube):
+    report = cube.check(qvel=[0, 0, -2, 0, 0, 0], nstep=60, directions=2)
+    ncon = cube.tightened().rollout(qvel=[0, 0, -2, 0, 0, 0], nstep=60).steps.ncon
+    assert 0 < report.analytic_steps == np.sum(ncon == 0) < 60
+    assert f"{report.analytic_steps} of 60 steps; the oracle" in str(report)
+
+
+def test_other_paths():
+    for path in ("oracle", "differences"):
+        report = diffmj.Simulator(PENDULUM, path=path).check(qpos=[0.4], nstep=3, directions=2)
+        assert report.passed, report
+        assert report.path == path
+        assert (report.analytic_steps, report.oracle_difference) == (-1, -1)
+        assert path in str(report)
+        assert "to the oracle" not in str(report)
 
 
 def test_does_not_pass_at_a_kink(cube):

@@ -4,11 +4,12 @@ import diffmj
 import mujoco
 import numpy as np
 import pytest
-from conftest import CUBE, PENDULUM, ZOO, key_data, load, mj_rollout, supported_zoo
+from conftest import CUBE, PENDULUM, ZOO, key_data, load, may_fall_back, mj_rollout, supported_zoo
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", supported_zoo())
+@may_fall_back
 def test_bitwise_mj_step(name):
     model = load(name)
     sim = diffmj.Simulator(model)
@@ -19,6 +20,7 @@ def test_bitwise_mj_step(name):
 
 
 @pytest.mark.parametrize("name", ["humanoid", "hand", "rk4_mixed"])
+@may_fall_back
 def test_bitwise_with_controls_and_forces(name):
     model, nstep = load(name), 100
     sim, state = diffmj.Simulator(model), diffmj.Simulator(model).keyframe_state("test")
@@ -88,14 +90,15 @@ def test_later_changes_of_the_model_have_no_effect():
 
 @pytest.mark.smoke
 def test_properties(pendulum):
-    sizes = ("nq", "nv", "na", "nu", "nbody", "nmocap")
-    assert [getattr(pendulum, x) for x in sizes] == [1, 1, 0, 1, 2, 0]
+    sizes = ("nq", "nv", "na", "nu", "nbody", "nmocap", "nsite")
+    assert [getattr(pendulum, x) for x in sizes] == [1, 1, 0, 1, 2, 0, 0]
     assert pendulum.timestep == 0.01
     assert pendulum.integrator == "Euler"
-    assert pendulum.gradient_path == "implicit"
+    assert pendulum.gradient_path == "analytic"
     assert pendulum.gradient_path_reason == ""
     assert "nv=1" in repr(pendulum)
-    noslip = diffmj.Simulator(ZOO / "noslip.xml")
+    with pytest.warns(diffmj.FallbackWarning, match="noslip_iterations"):
+        noslip = diffmj.Simulator(ZOO / "noslip.xml")
     assert noslip.gradient_path == "differences"
     assert "noslip_iterations" in noslip.gradient_path_reason
 

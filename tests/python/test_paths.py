@@ -1,0 +1,98 @@
+"""Gradient paths: which one a model takes, and what is said about it."""
+
+import warnings
+
+import diffmj
+import numpy as np
+import pytest
+from conftest import ARM, PENDULUM, ZOO, load
+
+WRAP = ZOO / "tendon_wrap.xml"
+
+
+@pytest.mark.smoke
+def test_fallback_is_announced_once():
+    with pytest.warns(diffmj.FallbackWarning) as caught:
+        sim = diffmj.Simulator(WRAP)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__  # the line of the user
+    text = str(caught[0].message)
+    assert sim.gradient_path == "oracle"
+    assert "tendon 'cyl'" in sim.gradient_path_reason
+    for part in ("'oracle'", "'analytic'", sim.gradient_path_reason, "fallback=False"):
+        assert part in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = sim.keyframe_state("test")
+        traj = sim.rollout(**vars(state), nstep=3)
+        traj.backward(qpos=np.ones_like(traj.qpos))
+        sim.tightened()
+    assert issubclass(diffmj.FallbackWarning, UserWarning)
+    assert diffmj.FallbackWarning.__module__ == "diffmj"
+
+
+@pytest.mark.smoke
+def test_fallback_is_refused():
+    with pytest.raises(diffmj.UnsupportedError, match=r"tendon 'cyl'.*fallback"):
+        diffmj.Simulator(WRAP, fallback=False)
+    with pytest.raises(diffmj.UnsupportedError, match="noslip_iterations"):
+        diffmj.Simulator(ZOO / "noslip.xml", fallback=False, path="oracle")
+    assert diffmj.Simulator(ARM, fallback=False).gradient_path == "analytic"
+
+
+def test_a_path_that_was_asked_for_is_not_announced():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model, path in [(WRAP, "oracle"), (WRAP, "differences"), (ARM, "differences")]:
+            for fallback in (True, False):
+                sim = diffmj.Simulator(model, path=path, fallback=fallback)
+                assert sim.gradient_path == path
+        assert diffmj.Simulator(ZOO / "noslip.xml", path="differences").gradient_path == path
+    with pytest.warns(diffmj.FallbackWarning, match=r"'differences'.*'oracle'.*noslip_iterations"):
+        diffmj.Simulator(ZOO / "noslip.xml", path="oracle")
+
+
+@pytest.mark.parametrize("model", [PENDULUM, WRAP, load("act_basic")])
+def test_unknown_path(model):
+    for path in ("implicit", "", None):
+        with pytest.raises(
+            diffmj.InputError,
+            match=f"path '{path}' is not known; use one of analytic, oracle, differences",
+        ):
+            diffmj.Simulator(model, path=path)
+
+
+def gradient_of(sim: diffmj.Simulator, **inputs) -> diffmj.Gradient:
+    traj, rng = sim.rollout(**inputs), np.random.default_rng(0)
+    names = ("qpos", "qvel", "act", "xpos")
+    weights = {x: rng.standard_normal(getattr(traj, x).shape) for x in names}
+    return traj.backward(**weights)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("integrator", ["Euler", "RK4", "implicit", "implicitfast"])
+def test_paths_agree(integrator):
+    rng = np.random.default_rng(1)
+    sims = {
+        path: diffmj.Simulator(ARM, integrator=integrator, path=path)
+        for path in ("analytic", "oracle", "differences")
+    }
+    inputs = {"qvel": rng.standard_normal(10), "ctrl": rng.standard_normal((20, 2))}
+    gradients = {path: gradient_of(sim, **inputs) for path, sim in sims.items()}
+    for path, tolerance in (("oracle", 1e-6), ("differences", 1e-5)):
+        for name in ("qpos", "qpos_tangent", "qvel", "ctrl", "qfrc_applied"):
+            expected = getattr(gradients["analytic"], name)
+            np.testing.assert_allclose(
+                getattr(gradients[path], name), expected, atol=tolerance * np.abs(expected).max()
+            )
+
+
+@pytest.mark.parametrize("name", ["act_basic", "joints_ball", "contact_plane", "springs_poly"])
+def test_oracle_agrees_on_the_zoo(name):
+    sims = [diffmj.Simulator(load(name, tight=True), path=x) for x in ("analytic", "oracle")]
+    assert [sim.gradient_path for sim in sims] == ["analytic", "oracle"]
+    state = vars(sims[0].keyframe_state("test"))
+    a, b = (gradient_of(sim, **state, nstep=10) for sim in sims)
+    for field in ("qpos", "qpos_tangent", "qvel", "act", "ctrl", "qfrc_applied"):
+        x, y = getattr(a, field), getattr(b, field)
+        np.testing.assert_allclose(x, y, atol=1e-6 * (1 + np.abs(y).max(initial=0)))
