@@ -53,10 +53,8 @@ struct CheckReport {
   Kink nearest_kink;
   GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
-  // Of the path "analytic": steps it served, the others were the oracle's; and the largest
-  // difference between the two gradients of this rollout, relative to the largest entry. -1: not
-  // this path.
-  int analytic_steps = -1;
+  // Of the path "analytic": the largest difference to the oracle's gradient of this rollout,
+  // relative to the largest entry. -1: another path.
   double oracle_difference = -1;
   std::vector<std::string> features;  // what the model uses, by name
   std::vector<std::string> advice;    // what would make its gradients better

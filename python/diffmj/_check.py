@@ -57,8 +57,6 @@ class CheckReport:
         nearest_kink: where the rollout is nearest to a change of the active set.
         path: "analytic", "oracle" or "differences", as Simulator.gradient_path.
         path_reason: what forced a slower path than was asked for.
-        analytic_steps: of the path "analytic", the steps that it served; the others, on which a
-            constraint acts, were the oracle's. -1: another path.
         oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
             of the same rollout, relative to the largest entry. -1: another path.
         features: what the model uses, by name.
@@ -75,7 +73,6 @@ class CheckReport:
     nearest_kink: Kink
     path: str
     path_reason: str
-    analytic_steps: int
     oracle_difference: float
     features: list[str]
     advice: list[str]
@@ -98,7 +95,6 @@ class CheckReport:
             nearest_kink=Kink(kink.what, kink.step, kink.distance, kink.unit),
             path=record.path,
             path_reason=record.path_reason,
-            analytic_steps=record.analytic_steps,
             oracle_difference=record.oracle_difference,
             features=list(record.features),
             advice=list(record.advice),
@@ -132,10 +128,7 @@ class CheckReport:
                 f"   {d.verdict}"
             )
         path = [self.path + (f" ({self.path_reason})" if self.path_reason else "")]
-        if self.analytic_steps >= 0:
-            path[0] += f", {self.analytic_steps} of {self.nstep} steps"
-            if self.analytic_steps < self.nstep:
-                path[0] += "; the oracle serves those on which a constraint acts"
+        if self.oracle_difference >= 0:
             path.append(f"difference to the oracle {self.oracle_difference:.1e}")
         kink = self.nearest_kink
         if kink.step >= 0:

@@ -26,7 +26,6 @@ void bind_check(nb::module_& m) {
       .def_ro("nearest_kink", &CheckReport::nearest_kink)
       .def_prop_ro("path", [](const CheckReport& r) { return gradient_path_name(r.path); })
       .def_ro("path_reason", &CheckReport::path_reason)
-      .def_ro("analytic_steps", &CheckReport::analytic_steps)
       .def_ro("oracle_difference", &CheckReport::oracle_difference)
       .def_ro("features", &CheckReport::features)
       .def_ro("advice", &CheckReport::advice)

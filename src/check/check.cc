@@ -220,10 +220,6 @@ CheckDirection compare(double adjoint, const RiddersResult& numeric, double typi
 
 void compare_with_oracle(const Model& model, const RolloutFunction& function,
                          const Vector& gradient, CheckReport& report) {
-  report.analytic_steps = 0;
-  for (const StepRecord& step : function.base().steps) {
-    report.analytic_steps += is_analytic(model.impl(), step.nefc) ? 1 : 0;
-  }
   const Vector by_oracle =
       function.gradient(Model::from_mjmodel(model.mj(), {.path = GradientPath::kOracle}));
   double largest = 1e-12, difference = 0;

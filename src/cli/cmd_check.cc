@@ -82,7 +82,6 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   result["path"] = gradient_path_name(report.path);
   result["path_reason"] = report.path_reason;
   if (report.path == GradientPath::kAnalytic) {
-    result["analytic_steps"] = report.analytic_steps;
     result["oracle_difference"] = report.oracle_difference;
   }
   result["seed"] = options.seed;
@@ -166,10 +165,6 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   text += entry("gradient path", path_meaning(report.path));
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
   if (report.path == GradientPath::kAnalytic) {
-    text += entry("  served", line("%d of %d steps", report.analytic_steps, setup.nstep) +
-                                  (report.analytic_steps < setup.nstep
-                                       ? "; the oracle those on which a constraint acts"
-                                       : ""));
     text += entry("  and the oracle", line("differ by %.1e", report.oracle_difference));
   }
   text += line("\n%9s %16s %16s %10s %10s  %s\n", "direction", "adjoint", "differences",

@@ -118,8 +118,9 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
   for (int i = kStages - 1; i >= 0; i--) {
     Workspace::Stage& stage = workspace.stages[i];
     const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
-    const bool analytic = is_analytic(impl, stage.nefc);
-    vector_field_evaluate(impl, at, stage.qacc, analytic, workspace);
+    const bool analytic = impl.path == GradientPath::kAnalytic,
+               constrained = !analytic || stage.nefc > 0;
+    vector_field_evaluate(impl, at, stage.qacc, constrained, workspace);
 
     // a_i, act_dot_i = F(x_i)
     const bool activation_stage = na > 0 && i == kRk4ActivationStage;
@@ -130,20 +131,25 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                act_dot_from = activation_stage ? CVec(act_dot) : CVec();
     const VectorFieldBar to{stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params};
     if (analytic) {
-      metric_factorize(impl, workspace);  // of M
       Matrix& lambda = workspace.lambda;
-      lambda.resize(ncotangent, nv);
-      for (Eigen::Index c = 0; c < ncotangent; c++) {
-        metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
-                                row_part(lambda, c, 0, nv), workspace);
+      if (constrained) {
+        solve_lambda(impl, stage.a_bar, lambda, workspace);
+      } else {
+        metric_factorize(impl, workspace);  // H is M, and so is Mhat
+        lambda.resize(ncotangent, nv);
+        for (Eigen::Index c = 0; c < ncotangent; c++) {
+          metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
+                                  row_part(lambda, c, 0, nv), workspace);
+        }
       }
-      free_field_pullback(impl,
-                          {.in = at,
-                           .qacc = stage.qacc,
-                           .b = {},
-                           .act_from = act_from,
-                           .act_dot_from = act_dot_from},
-                          lambda, multipliers, to, workspace);
+      analytic_field_pullback(impl,
+                              {.in = at,
+                               .qacc = stage.qacc,
+                               .b = {},
+                               .act_from = act_from,
+                               .act_dot_from = act_dot_from,
+                               .constrained = constrained},
+                              lambda, multipliers, to, workspace);
     } else {
       vector_field_pullback(impl,
                             {.in = at,

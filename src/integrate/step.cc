@@ -74,48 +74,70 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
     step_differences_pullback(impl, in, bar, workspace);
   } else if (impl.mj()->opt.integrator == mjINT_RK4) {
     rk4_step_pullback(impl, in, bar, workspace);
-  } else if (is_analytic(impl, in.nefc)) {
-    free_step_pullback(impl, in, qacc, bar, workspace);
+  } else if (impl.path == GradientPath::kAnalytic) {
+    analytic_step_pullback(impl, in, qacc, bar, workspace);
   } else {
     one_stage_step_pullback(impl, in, qacc, bar, workspace);
   }
 }
 
 // Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep.
-void free_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
-                        Workspace& workspace) {
+void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                            Workspace& workspace) {
   const mjModel* m = impl.mj();
+  const int nv = impl.nv;
   const double h = m->opt.timestep;
-  const bool implicit = has_metric(impl, bar);
-  vector_field_evaluate(impl, in, qacc, true, workspace);
+  const bool implicit = has_metric(impl, bar), constrained = in.nefc != 0;
+  vector_field_evaluate(impl, in, qacc, constrained, workspace);
 
   std::vector<double>&b = workspace.b, &increment = workspace.direction;
   for (size_t k = 0; k < b.size(); k++) {
     b[k] = implicit ? (in.qvel_next[k] - in.qvel[k]) / h : qacc[k];
     increment[k] = h * in.qvel_next[k];
   }
-  position_pullback(impl, increment, bar, workspace.b_bar);
+  Matrix &b_bar = workspace.b_bar, &mu = workspace.mu, &lambda = workspace.lambda;
+  position_pullback(impl, increment, bar, b_bar);
 
-  metric_factorize(impl, workspace);
-  Matrix& mu = workspace.mu;
-  mu.resize(workspace.b_bar.rows(), impl.nv);
-  for (Eigen::Index i = 0; i < mu.rows(); i++) {
-    metric_solve_transposed(impl, row_part(std::as_const(workspace.b_bar), i, 0, impl.nv),
-                            row_part(mu, i, 0, impl.nv), workspace);
+  // Mhatᵀ μ = b_bar,  H λ = M μ
+  if (implicit || !constrained) {
+    metric_factorize(impl, workspace);
+    mu.resize(b_bar.rows(), nv);
+    for (Eigen::Index i = 0; i < mu.rows(); i++) {
+      metric_solve_transposed(impl, row_part(std::as_const(b_bar), i, 0, nv),
+                              row_part(mu, i, 0, nv), workspace);
+    }
+  }
+  if (constrained) {
+    Matrix& a_bar = workspace.a_bar;
+    a_bar = b_bar;
+    for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
+      mj_call("mj_mulM", [&] {
+        mj_mulM(m, workspace.data.get(), row_part(a_bar, i, 0, nv).data(),
+                row_part(mu, i, 0, nv).data());
+      });
+    }
+    solve_lambda(impl, a_bar, lambda, workspace);
   }
 
   OracleMultipliers multipliers;
   if (implicit) {
     multipliers.mu = &mu;
-    multipliers.b_bar = &workspace.b_bar;
+    multipliers.b_bar = &b_bar;
   }
   if (impl.na > 0) {
     workspace.act_next_bar = bar.next.rightCols(impl.na);
     multipliers.act_next_bar = &workspace.act_next_bar;
   }
-  free_field_pullback(impl, {.in = in, .qacc = qacc, .b = b, .act_from = {}, .act_dot_from = {}},
-                      mu, multipliers,
-                      {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
+  analytic_field_pullback(impl,
+                          {.in = in,
+                           .qacc = qacc,
+                           .b = b,
+                           .act_from = {},
+                           .act_dot_from = {},
+                           .constrained = constrained},
+                          constrained ? lambda : mu, multipliers,
+                          {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
+                          workspace);
 }
 
 void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
@@ -127,7 +149,7 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   const Eigen::Index ncotangent = bar.next.rows();
   const bool implicit = has_metric(impl, bar);
 
-  vector_field_evaluate(impl, in, qacc, false, workspace);
+  vector_field_evaluate(impl, in, qacc, true, workspace);
 
   // b and v', again
   Vec F = workspace.F;

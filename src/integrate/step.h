@@ -36,8 +36,8 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
                    Workspace& workspace);
 
 // The paths it chooses from.
-void free_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
-                        Workspace& workspace);
+void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                            Workspace& workspace);
 void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                              Workspace& workspace);
 void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,

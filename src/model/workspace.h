@@ -53,6 +53,13 @@ class Workspace {
 
   // analytic stages
   Sweep sweep;
+  struct RowsBar {                           // nefc
+    std::vector<double> J_lambda, J_a, J_v;  // of a row's products with λ, a and v
+    std::vector<double> aref;
+    std::vector<double> pos;  // of efc_pos, through aref, the impedance and so R
+  };
+  RowsBar rows_bar;
+  std::vector<double> J_lambda;                                                 // nefc
   std::vector<double> lambda_actuation, lambda_gravcomp;                        // nv
   std::vector<double> actuation_y, actuation_moment;                            // 3 nv, nv
   std::vector<double> actuation_act_dot_bar, actuation_act, actuation_act_dot;  // na

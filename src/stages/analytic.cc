@@ -2,7 +2,9 @@
 
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
+#include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
+#include "stages/position/constraint_rows.h"
 #include "stages/position/transmission.h"
 #include "stages/velocity/fluid.h"
 #include "stages/velocity/passive.h"
@@ -87,8 +89,7 @@ std::string analytic_obstacle(const mjModel* m) {
     const std::string what = actuation_obstacle(m, i);
     if (!what.empty()) return element(m, mjOBJ_ACTUATOR, i) + ": " + what;
   }
-  if (m->flg_adhesion) return "adhesion of contacts";
-  return "";
+  return constraint_obstacle(m);
 }
 
 void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
@@ -181,6 +182,13 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                         .act = row_part(x_bar, row, 2 * nv, impl.na),
                         .ctrl = row_part(ctrl_bar, row, 0, impl.nu)},
                        s, params, workspace);
+
+    // (J λ)ᵀ f
+    if (problem.constrained && d->nefc > 0) {
+      s.use(m, d, problem.qacc, s.Q);
+      constraint_force_pullback(m, d, lambda, workspace);
+      constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
+    }
 
     kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
     if (implicit) {

@@ -31,6 +31,9 @@ struct AnalyticProblem {
   CVec qacc;                    // nv: a
   CVec b;                       // nv, with multipliers.mu
   CVec act_from, act_dot_from;  // na: as of OracleProblem
+  // All stages were evaluated (evaluate_stages) and the zones decided (newton_factorize); otherwise
+  // no constraint acts and evaluate_smooth is enough.
+  bool constrained = false;
 };
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to

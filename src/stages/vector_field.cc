@@ -28,13 +28,9 @@ void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const 
 
 }  // namespace
 
-bool is_analytic(const ModelImpl& impl, int nefc) {
-  return impl.path == GradientPath::kAnalytic && nefc == 0;
-}
-
-void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool analytic,
+void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace) {
-  if (analytic) {
+  if (!constrained) {
     evaluate_smooth(impl, in, workspace);
   } else {
     evaluate_stages(impl, in, workspace);
@@ -42,23 +38,28 @@ void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc
   }
 }
 
-void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
-                           OracleMultipliers multipliers, const VectorFieldBar& bar,
-                           Workspace& workspace) {
-  Matrix& lambda = workspace.lambda;
+void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
+                  Workspace& workspace) {
   lambda.resize(a_bar.rows(), impl.nv);
   for (Eigen::Index i = 0; i < a_bar.rows(); i++) {
     newton_solve(workspace, row_part(a_bar, i, 0, impl.nv), row_part(lambda, i, 0, impl.nv));
   }
+}
+
+void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
+                           OracleMultipliers multipliers, const VectorFieldBar& bar,
+                           Workspace& workspace) {
+  Matrix& lambda = workspace.lambda;
+  solve_lambda(impl, a_bar, lambda, workspace);
   applied_forces_pullback(impl, lambda, bar, workspace);
   multipliers.lambda = &lambda;
   oracle_pullback(impl, problem, multipliers, bar.x, bar.ctrl, workspace);
   oracle_parameters_pullback(impl, problem, multipliers, bar.params, workspace);
 }
 
-void free_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
-                         const Matrix& lambda, OracleMultipliers multipliers,
-                         const VectorFieldBar& bar, Workspace& workspace) {
+void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+                             const Matrix& lambda, OracleMultipliers multipliers,
+                             const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;
   applied_forces_pullback(impl, lambda, bar, workspace);
   const ParameterBar rest = oracle_parameters(impl.mj(), bar.params);

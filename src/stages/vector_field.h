@@ -15,25 +15,25 @@ struct VectorFieldBar {
   ParameterBar params = {};
 };
 
-// Whether the analytic pullback serves an evaluation with this many rows of constraints; the oracle
-// does otherwise.
-bool is_analytic(const ModelImpl& impl, int nefc);
-
-// Evaluates what the pullback reads at the input: the smooth stages, or all of them and the Newton
-// matrix.
-void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool analytic,
+// Evaluates what the pullback reads at the input: the smooth stages, where no constraint acts, or all of them and
+// the Newton matrix.
+void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace);
 
-// Solves H λ = a_bar for every row of a_bar and adds what each input receives. multipliers.lambda
+// Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle. multipliers.lambda
 // is set here, the others are handed on.
 void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
                            OracleMultipliers multipliers, const VectorFieldBar& bar,
                            Workspace& workspace);
 
-// The same of a step on which no constraint acts, given λ = μ (docs/derivations/steps.md, eq. 10).
-void free_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
-                         const Matrix& lambda, OracleMultipliers multipliers,
-                         const VectorFieldBar& bar, Workspace& workspace);
+// The same by the analytic stages, λ given: of H λ = a_bar, or λ = μ where no constraint acts
+// (docs/derivations/steps.md, eq. 10).
+void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+                             const Matrix& lambda, OracleMultipliers multipliers,
+                             const VectorFieldBar& bar, Workspace& workspace);
+
+// H λ = a_bar, every row.
+void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda, Workspace& workspace);
 
 }  // namespace diffmj
 

@@ -22,10 +22,9 @@ def test_passes_on_a_smooth_model(pendulum):
     assert report.nearest_kink.step == -1
     assert report.nstep == 10
     text = str(report)
-    assert report.analytic_steps == 10
     assert 0 <= report.oracle_difference < 1e-6
     words = ("PASSED", "8 of 8", "agrees", "residual", "nearest kink", "features")
-    for word in (*words, "analytic, 10 of 10 steps", "difference to the oracle"):
+    for word in (*words, "analytic", "difference to the oracle"):
         assert word in text
     assert max(len(line) for line in text.splitlines()) <= 100
 
@@ -37,11 +36,11 @@ def test_passes_in_contact():
     assert report.passed, report
 
 
-def test_steps_in_contact_are_the_oracle_s(cube):
+def test_analytic_in_contact(cube):
     report = cube.check(qvel=[0, 0, -2, 0, 0, 0], nstep=60, directions=2)
-    ncon = cube.tightened().rollout(qvel=[0, 0, -2, 0, 0, 0], nstep=60).steps.ncon
-    assert 0 < report.analytic_steps == np.sum(ncon == 0) < 60
-    assert f"{report.analytic_steps} of 60 steps; the oracle" in str(report)
+    assert np.any(cube.rollout(qvel=[0, 0, -2, 0, 0, 0], nstep=60).steps.ncon > 0)
+    assert report.path == "analytic"
+    assert 0 < report.oracle_difference < 1e-5
 
 
 def test_other_paths():
@@ -49,7 +48,7 @@ def test_other_paths():
         report = diffmj.Simulator(PENDULUM, path=path).check(qpos=[0.4], nstep=3, directions=2)
         assert report.passed, report
         assert report.path == path
-        assert (report.analytic_steps, report.oracle_difference) == (-1, -1)
+        assert report.oracle_difference == -1
         assert path in str(report)
         assert "to the oracle" not in str(report)
 

@@ -43,6 +43,28 @@ bool curvature(const mjData* d, Zone zone, CVec y, int i, int dim, double* S) {
   return true;
 }
 
+// I depends on the row's own pos; of connect and weld on the length of all their rows together
+void add_impedance_bar(const mjModel* m, const mjData* d, int i, double imp_bar,
+                       std::vector<double>& pos_bar) {
+  const double slope = d->efc_KBIP[4 * i + 3] * imp_bar;
+  const int type = d->efc_type[i] == mjCNSTR_EQUALITY ? m->eq_type[d->efc_id[i]] : -1;
+  if (type != mjEQ_CONNECT && type != mjEQ_WELD) {
+    pos_bar[static_cast<size_t>(i)] += slope;
+    return;
+  }
+  int first = i;
+  while (first > 0 && d->efc_type[first - 1] == mjCNSTR_EQUALITY &&
+         d->efc_id[first - 1] == d->efc_id[i]) {
+    first--;
+  }
+  const int size = type == mjEQ_CONNECT ? 3 : 6;
+  const double length = mju_norm(d->efc_pos + first, size);
+  if (length < mjMINVAL) return;
+  for (int k = first; k < first + size; k++) {
+    pos_bar[static_cast<size_t>(k)] += slope * d->efc_pos[k] / length;
+  }
+}
+
 }  // namespace
 
 int constraint_rows_at(const mjData* d, int i) {
@@ -192,6 +214,42 @@ void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
   VectorMap x = eigen(lambda);
   L.solveInPlace(x);
   L.transpose().solveInPlace(x);
+}
+
+void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
+                               Workspace& workspace) {
+  const auto nefc = static_cast<size_t>(d->nefc);
+  Workspace::RowsBar& bar = workspace.rows_bar;
+  for (auto* x : {&bar.J_lambda, &bar.J_a, &bar.J_v, &bar.aref, &bar.pos}) x->assign(nefc, 0.0);
+  std::vector<double>& J_lambda = workspace.J_lambda;
+  J_lambda.resize(nefc);
+  mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, J_lambda.data(), lambda.data()); });
+
+  double S[kMaxDim * kMaxDim];
+  for (int i = 0, dim = 1; i < d->nefc; i += dim) {
+    dim = constraint_rows_at(d, i);
+    const Zone zone = workspace.zone[static_cast<size_t>(i)];
+    if (zone == Zone::kSatisfied) continue;
+    constraint_force(d, zone, workspace.y, i, bar.J_lambda);
+    const bool curved = curvature(d, zone, workspace.y, i, dim, S);
+    double imp_bar = 0;
+    for (int j = 0; j < dim; j++) {
+      const auto row = static_cast<size_t>(i + j);
+      double p = 0;
+      for (int k = 0; k < dim && curved; k++) {
+        p += S[j * dim + k] * J_lambda[static_cast<size_t>(i + k)];
+      }
+      const mjtNum* KBIP = d->efc_KBIP + 4 * (i + j);
+      const double K = KBIP[0], B = KBIP[1], imp = KBIP[2];
+      bar.J_a[row] = -p;
+      bar.aref[row] = p;
+      bar.J_v[row] = -B * p;
+      bar.pos[row] -= K * imp * p;
+      imp_bar -= K * (d->efc_pos[row] - d->efc_margin[row]) * p;
+      if (curved) imp_bar += bar.J_lambda[row] * J_lambda[row] / (imp * (1 - imp));
+    }
+    add_impedance_bar(m, d, i, imp_bar, bar.pos);
+  }
 }
 
 double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_bar,

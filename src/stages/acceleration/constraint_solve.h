@@ -52,6 +52,14 @@ void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda);
 double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_bar,
                        Workspace& workspace);
 
+// Cotangents of ψ = (J λ)ᵀ f(y), y = J a - aref, with respect to what a row is made of:
+// workspace.rows_bar. J itself is not differentiated here: stages/position/constraint_rows.h. With
+// p = S J λ:  (J λ)_bar = f,  (J a)_bar = -p,  aref_bar = p;  f ∝ 1/R in the quadratic and conic
+// zones, R ∝ (1 - I)/I,  aref = -B J v - K I (pos - margin),  I = I(pos) (docs, eq. 7 to 10) The
+// zones must have been decided (newton_factorize).
+void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
+                               Workspace& workspace);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_SOLVE_H_

@@ -105,7 +105,7 @@ void joint_parameters(const mjModel* m, const mjData* d, int joint, const Vector
 
 Sweep::Sweep(const mjModel* m) {
   const auto nbody = static_cast<size_t>(m->nbody), nv = static_cast<size_t>(m->nv);
-  for (Motion* motion : {&V, &L, &U, &C, &B, &G}) {
+  for (Motion* motion : {&V, &L, &U, &C, &B, &G, &Q}) {
     motion->X.resize(nbody, Vector6::Zero());
     motion->X_bar.resize(nbody, Vector6::Zero());
   }

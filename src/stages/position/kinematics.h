@@ -73,18 +73,18 @@ struct Sweep {
   // Computes X(y) and has its cotangent pulled back.
   void use(const mjModel* m, const mjData* d, CVec y, Motion& motion);
 
-  Motion V;                       // velocities, y = qvel
-  CVec qacc;                      // nv: a
-  std::vector<Vector6> A, A_bar;  // nbody: A = -gravity + Σ (S_j a_j + (V × S_j) v_j)
-  Motion L, U, C, B, G;           // of λ, μ, a - b, b, and of λ as gravity compensation sees it
-  std::vector<Vector6> W;         // nbody: wrenches on bodies
+  Motion V;                         // velocities, y = qvel
+  CVec qacc;                        // nv: a
+  std::vector<Vector6> A, A_bar;    // nbody: A = -gravity + Σ (S_j a_j + (V × S_j) v_j)
+  Motion L, U, C, B, G, Q;          // of λ, μ, a - b, b, λ as gravity compensation sees it, a
+  std::vector<Vector6> W;           // nbody: wrenches on bodies
   std::vector<Vector6> W_inertial;  // nbody: wrenches on bodies' inertial frames
   std::vector<Vector6> S_bar;       // nv: cotangents of axes, beside those that motions give
 
  private:
   friend void kinematics_pullback(const mjModel*, const mjData*, Sweep&, Vec, Vec,
                                   const ParameterBar&);
-  std::array<Motion*, 5> used_ = {};
+  std::array<Motion*, 6> used_ = {};
   int nused_ = 0;
 };
 

@@ -1,0 +1,35 @@
+// Rows of J and their violations; MuJoCo: mj_makeConstraint, and J̇ v of mj_referenceConstraint.
+//
+// A row is a velocity: J_i y of a generalised vector y. With the cotangents of its products with λ,
+// a and v and of its violation r (constraint_force_pullback), its share of ψ is
+//
+//   J_i(q) · (Jλ_bar λ + Ja_bar a + Jv_bar v) + r_bar r(q) - aref_bar (J̇ v)_i (1)
+//
+//   friction loss      J = e_dof
+//   joint limit        J = ∓e_dof, r = ±(range - q);  ball: J = -axis of log q, r = range - |log q|
+//   joint equality     J = e_1 - p'(q_2) e_2, r = q_1 - p(q_2)
+//   connect, weld      velocities of two points relative to each other, and of the relative
+//   rotation contact            velocities in the contact's frame: stages/position/collision.h
+//   gives its derivatives
+#ifndef DIFFMJ_STAGES_POSITION_CONSTRAINT_ROWS_H_
+#define DIFFMJ_STAGES_POSITION_CONSTRAINT_ROWS_H_
+
+#include <string>
+
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/position/kinematics.h"
+
+namespace diffmj {
+
+// Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to qpos_bar
+// and qvel_bar (nv), and to site_pos.
+void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
+                              const ParameterBar& params, Workspace& workspace);
+
+// Names what of the model's constraints the pullback does not know; empty if it knows all.
+std::string constraint_obstacle(const mjModel* m);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_POSITION_CONSTRAINT_ROWS_H_
