@@ -15,6 +15,8 @@ Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
   H.resize(impl.nv, impl.nv);
   response.resize(impl.nv, impl.nv);
   row_column.resize(6 * nv);
+  factor_row.reserve(nv + 1);
+  factor_column.reserve(nv * (nv + 1) / 2);
   row_value.resize(6 * nv);
   for (auto* x : {&H_lambda, &direction, &saved_qvel, &F}) {
     x->resize(nv);

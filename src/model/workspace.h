@@ -23,12 +23,13 @@ class Workspace {
   MjDataPtr data;
 
   // constraint_solve: Newton matrix (its Cholesky factor after factorize), one row's non-zeros
-  Matrix H;                       // nv x nv
-  std::vector<double> y;          // nefc
-  std::vector<Zone> zone;         // nefc, set at the first row of a zone
-  std::vector<int> row_column;    // up to 6 rows of up to nv
-  std::vector<double> row_value;  // "
-  std::vector<double> H_lambda;   // nv
+  Matrix H;                                    // nv x nv
+  std::vector<int> factor_row, factor_column;  // the factor's non-zeros, last row first
+  std::vector<double> y;                       // nefc
+  std::vector<Zone> zone;                      // nefc, set at the first row of a zone
+  std::vector<int> row_column;                 // up to 6 rows of up to nv
+  std::vector<double> row_value;               // "
+  std::vector<double> H_lambda;                // nv
 
   // oracle: outputs at the input itself and at a perturbed one, their contractions
   struct Outputs {

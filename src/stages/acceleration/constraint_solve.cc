@@ -1,7 +1,7 @@
 #include "stages/acceleration/constraint_solve.h"
 
-#include <Eigen/Cholesky>
 #include <cmath>
+#include <span>
 
 #include "diffmj/error.h"
 #include "mj/call.h"
@@ -63,6 +63,35 @@ void add_impedance_bar(const mjModel* m, const mjData* d, int i, double imp_bar,
   for (int k = first; k < first + size; k++) {
     pos_bar[static_cast<size_t>(k)] += slope * d->efc_pos[k] / length;
   }
+}
+
+// H = Lᵀ L in place, leaves first: what is behind different joints stays apart, and the cost is
+// that of the couplings there are. Reads and writes the lower triangle; false if H is not positive
+// definite.
+bool factorize(Matrix& H, Workspace& workspace) {
+  const auto n = static_cast<int>(H.rows());
+  std::vector<int>&column = workspace.factor_column, &row = workspace.factor_row;
+  column.clear();
+  row.clear();
+  row.push_back(0);
+  for (int k = n - 1; k >= 0; k--) {
+    const size_t begin = column.size();
+    if (!(H(k, k) > 0)) return false;
+    const double pivot = std::sqrt(H(k, k));
+    H(k, k) = pivot;
+    for (int j = 0; j < k; j++) {
+      if (H(k, j) == 0) continue;
+      H(k, j) /= pivot;
+      column.push_back(j);
+    }
+    for (size_t p = begin; p < column.size(); p++) {
+      const int i = column[p];
+      const double scale = H(k, i);
+      for (size_t q = begin; q <= p; q++) H(i, column[q]) -= scale * H(k, column[q]);
+    }
+    row.push_back(static_cast<int>(column.size()));
+  }
+  return true;
 }
 
 }  // namespace
@@ -193,15 +222,15 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
         const double* vj = &workspace.row_value[static_cast<size_t>(j) * nv];
         const double* vk = &workspace.row_value[static_cast<size_t>(k) * nv];
         for (int p = 0; p < count[j]; p++) {
-          for (int q = 0; q < count[k]; q++) H(cj[p], ck[q]) += s * vj[p] * vk[q];
+          for (int q = 0; q < count[k]; q++) {
+            if (ck[q] <= cj[p]) H(cj[p], ck[q]) += s * vj[p] * vk[q];
+          }
         }
       }
     }
   }
 
-  // Cholesky in place: the lower triangle becomes the factor
-  const Eigen::LLT<Eigen::Ref<Matrix>> factor(H);
-  if (factor.info() != Eigen::Success) {
+  if (!factorize(H, workspace)) {
     throw Error(
         "newton_factorize: the Newton matrix M + Jᵀ S J is not positive definite; the "
         "model's inertia is singular or its state not finite: add armature to its joints");
@@ -210,10 +239,24 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
 
 void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
   std::copy(a_bar.begin(), a_bar.end(), lambda.begin());
-  const auto L = workspace.H.triangularView<Eigen::Lower>();
-  VectorMap x = eigen(lambda);
-  L.solveInPlace(x);
-  L.transpose().solveInPlace(x);
+  const Matrix& L = workspace.H;
+  const auto n = static_cast<int>(L.rows());
+  const auto columns = [&](int k) {
+    const auto i = static_cast<size_t>(k);
+    return std::span<const int>(workspace.factor_column)
+        .subspan(static_cast<size_t>(workspace.factor_row[i]),
+                 static_cast<size_t>(workspace.factor_row[i + 1] - workspace.factor_row[i]));
+  };
+  // rows are stored last first: Lᵀ y = a_bar, then L λ = y
+  for (int k = n - 1; k >= 0; k--) {
+    const double y = lambda[static_cast<size_t>(k)] /= L(k, k);
+    for (int j : columns(n - 1 - k)) lambda[static_cast<size_t>(j)] -= L(k, j) * y;
+  }
+  for (int k = 0; k < n; k++) {
+    double x = lambda[static_cast<size_t>(k)];
+    for (int j : columns(n - 1 - k)) x -= L(k, j) * lambda[static_cast<size_t>(j)];
+    lambda[static_cast<size_t>(k)] = x / L(k, k);
+  }
 }
 
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
