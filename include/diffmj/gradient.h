@@ -41,8 +41,8 @@ struct Gradient {
   // (and so dof_M0) and the masses of subtrees follow, other numbers that the compiler derives
   // (body_invweight0,
   // ...) do not. Rows that are unit vectors (quaternions, jnt_axis) have the gradient of the
-  // function that normalises them. Gains of controllers (PID, dcmotor) that are 0 are features that
-  // are off: 0.
+  // function that normalises them. Gains of controllers (PID, dcmotor) and friction loss that are 0
+  // are features that are off: 0.
   std::map<std::string, std::vector<double>> params;
   std::string message;  // of a batch: why every entry is NaN; empty if none is
 };

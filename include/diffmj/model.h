@@ -30,8 +30,8 @@ struct ModelOptions {
   Integrator integrator = Integrator::kModel;
   // The fastest path the model may take; a slower one is for comparison.
   GradientPath path = GradientPath::kAnalytic;
-  // Whether a feature without an analytic pullback sends the model, or the steps that meet it, to a
-  // slower path; if not, it is an UnsupportedError that names the feature.
+  // Whether a feature without an analytic pullback sends the model to a slower path; if not, it is
+  // an UnsupportedError that names the feature.
   bool fallback = true;
 };
 

@@ -159,8 +159,7 @@ class Simulator:
     def gradient_path(self) -> str:
         """How the derivative of a step is taken: "analytic", by reverse sweeps over MuJoCo's
         stages; "oracle", by implicit differentiation of the constraint solver and differences of
-        inverse dynamics; or "differences", by differences of mj_step itself. On the path
-        "analytic" the oracle serves the steps on which a constraint acts.
+        inverse dynamics; or "differences", by differences of mj_step itself.
         """
         return self._model.gradient_path
 

@@ -30,8 +30,30 @@ enum class Parameter : int {
   kActuatorBiasprm,
   kActuatorGear,
   kGravity,
+  // of constraints, by the oracle
+  kGeomSize,
+  kGeomPos,
+  kGeomQuat,
+  kGeomFriction,
+  kGeomSolref,
+  kGeomSolimp,
+  kGeomMargin,
+  kPairFriction,
+  kPairSolref,
+  kPairSolimp,
+  kPairMargin,
+  kJntRange,
+  kJntSolref,
+  kJntSolimp,
+  kDofFrictionloss,
+  kEqData,
+  kEqSolref,
+  kEqSolimp,
+  kBodyInvweight0,
+  kDofInvweight0,
 };
-inline constexpr int kParameterCount = 17;
+inline constexpr int kParameterCount = 37;
+inline constexpr Parameter kFirstOfConstraints = Parameter::kGeomSize;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the
 // function extended by normalising, as of quaternions in qpos.

@@ -197,11 +197,14 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
   }
 }
 
-ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params) {
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, bool constrained) {
   ParameterBar rest;
   const auto take = [&](Parameter p) {
     rest.field[static_cast<size_t>(p)] = params.field[static_cast<size_t>(p)];
   };
+  for (const ParameterField& field : parameter_fields()) {
+    if (field.id >= kFirstOfConstraints && (constrained || has_fluid(m))) take(field.id);
+  }
   if (has_controllers(m)) {
     take(Parameter::kActuatorGainprm);
     take(Parameter::kActuatorBiasprm);

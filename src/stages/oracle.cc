@@ -76,8 +76,9 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
   return all_rows;
 }
 
-// gains of controllers that are 0 switch a state of theirs off
+// gains of controllers that are 0 switch a state of theirs off, friction loss that is 0 its row
 bool is_switch(const mjModel* m, Parameter id, int entry) {
+  if (id == Parameter::kDofFrictionloss) return true;
   if (id != Parameter::kActuatorGainprm) return false;
   const int type = m->actuator_gaintype[entry / mjNGAIN];
   return type == mjGAIN_DCMOTOR || type == mjGAIN_PID;
@@ -295,20 +296,21 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
     }
   };
   const Eigen::VectorXd b0 = workspace.base.b;
-  const auto sample = [&] {
+  // the contraction at the parameter as it is now, and whether all rows of the base are there
+  const auto sample = [&](double& total) {
     write_input(m, d, problem.in);
-    evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
+    const bool all_rows = evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
     Eigen::VectorXd sum(1);
     contract(multipliers, workspace.probe, workspace.base, sum);
     excess(problem.qacc.data(), excess_a);
-    double total = sum[0];
+    total = sum[0];
     if (multipliers.lambda) total -= multipliers.lambda->row(0).dot(excess_a);
     if (multipliers.mu) total += multipliers.mu->row(0).dot(excess_a);
     if (multipliers.mu && multipliers.b_bar) {
       excess(b0.data(), excess_b);
       total -= multipliers.mu->row(0).dot(excess_b);
     }
-    return total;
+    return all_rows;
   };
   const double step = workspace.zone.empty() ? kFreeParameterStep : kParameterStep;
   for (const ParameterField& field : parameter_fields()) {
@@ -316,18 +318,27 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
     for (int entry = 0; entry < static_cast<int>(bar.size()); entry++) {
       ParameterProbe probe(m, field, entry);
       const double h = step * probe.scale();
-      const auto at = [&](double x) {
-        probe.move(x);
-        return sample();
-      };
       const double value = field.data(m)[entry];
       if (value == 0 && is_switch(m, field.id, entry)) continue;
-      if (value == 0 && field.id == Parameter::kDofDamping) {
-        // gradient: the side above
-        bar[static_cast<size_t>(entry)] += (4 * at(h) - at(2 * h) - 3 * at(0)) / (2 * h);
-        continue;
+      double f[4];
+      const auto at = [&](int k, double x) {
+        probe.move(x);
+        return sample(f[k]);
+      };
+      double& to = bar[static_cast<size_t>(entry)];
+      // gradient: damping that is 0 takes the side above; a row that vanishes, the other side
+      const bool above = at(0, h) & at(1, 2 * h);
+      const bool below =
+          !(value == 0 && field.id == Parameter::kDofDamping) && (at(2, -h) & at(3, -2 * h));
+      if (above == below) {
+        to += (8 * (f[0] - f[2]) - f[1] + f[3]) / (12 * h);
+      } else {
+        double base = 0;
+        probe.move(0);
+        sample(base);
+        to += above ? (4 * f[0] - f[1] - 3 * base) / (2 * h)
+                    : -(4 * f[2] - f[3] - 3 * base) / (2 * h);
       }
-      bar[static_cast<size_t>(entry)] += (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h);
     }
   }
 }

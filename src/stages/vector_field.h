@@ -15,13 +15,13 @@ struct VectorFieldBar {
   ParameterBar params = {};
 };
 
-// Evaluates what the pullback reads at the input: the smooth stages, where no constraint acts, or all of them and
-// the Newton matrix.
+// Evaluates what the pullback reads at the input: the smooth stages, where no constraint acts, or
+// all of them and the Newton matrix.
 void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace);
 
-// Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle. multipliers.lambda
-// is set here, the others are handed on.
+// Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle.
+// multipliers.lambda is set here, the others are handed on.
 void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
                            OracleMultipliers multipliers, const VectorFieldBar& bar,
                            Workspace& workspace);

@@ -69,17 +69,34 @@ TEST(AnalyticParameters, ZooAgreesWithOracle) {
   }
 }
 
-// every field at once, entries scaled to their size; the rollout of the moved model is what is
-// differenced
-Operation field_operation(const Scene& scene) {
+std::vector<ParameterField> fields_of(bool constraints) {
+  std::vector<ParameterField> out;
+  for (const ParameterField& field : parameter_fields()) {
+    if ((field.id >= kFirstOfConstraints) == constraints) out.push_back(field);
+  }
+  return out;
+}
+
+size_t count(const Scene& scene, const std::vector<ParameterField>& fields) {
+  size_t n = 0;
+  for (const ParameterField& field : fields) n += static_cast<size_t>(field.size(scene.model.mj()));
+  return n;
+}
+
+// the fields at once; the rollout of the moved model is what is differenced
+Operation field_operation(const Scene& scene, const std::vector<ParameterField>& fields) {
   const Model model = scene.model.tightened();
   const auto moved = [=](const Vector& z) {
     const MjModelPtr copy = movable_copy(model.mj());
     size_t k = 0;
-    for (const ParameterField& field : parameter_fields()) {
+    for (const ParameterField& field : fields) {
       mjtNum* data = field.data(copy.get());
       const int n = field.size(copy.get());
-      for (int i = 0; i < n; i++) data[i] += z[k++];
+      for (int i = 0; i < n; i++, k++) {
+        // friction loss that is 0 is a row that is not there
+        if (field.id == Parameter::kDofFrictionloss && data[i] == 0) continue;
+        data[i] += z[k];
+      }
       const bool unit = field.kind == ParameterKind::kUnit;
       for (int i = 0; i < n && unit; i += field.width) mju_normalize(data + i, field.width);
     }
@@ -110,9 +127,11 @@ Operation field_operation(const Scene& scene) {
             const Trajectory t = rollout(at, scene.input(), kSteps);
             Vector qvel((kSteps + 1) * nv);
             std::copy(y_bar.begin(), y_bar.end(), qvel.end() - static_cast<ptrdiff_t>(nv));
-            const Gradient g = rollout_pullback(at, t, {.qvel = qvel, .params = parameter_names()});
+            std::vector<std::string> names;
+            for (const ParameterField& field : fields) names.emplace_back(field.name);
+            const Gradient g = rollout_pullback(at, t, {.qvel = qvel, .params = names});
             size_t k = 0;
-            for (const ParameterField& field : parameter_fields()) {
+            for (const ParameterField& field : fields) {
               for (double x : g.params.at(field.name)) z_bar[k++] += x;
             }
           },
@@ -122,14 +141,55 @@ Operation field_operation(const Scene& scene) {
 TEST(AnalyticParameters, TreesAgreeWithDifferences) {
   for (unsigned seed = 1; seed <= 60; seed++) {
     const Scene scene = random_tree(seed);
-    size_t n = 0;
-    for (const ParameterField& field : parameter_fields()) {
-      n += static_cast<size_t>(field.size(scene.model.mj()));
-    }
+    const auto fields = fields_of(false);
+    const size_t n = count(scene, fields);
     EXPECT_TRUE(check_pullback(
-        field_operation(scene), Vector(n), n,
+        field_operation(scene, fields), Vector(n), n,
         {.tolerance = tolerances().stage, .smallest = 1e-3, .step = 1e-4, .directions = 2}))
         << scene.name;
+  }
+}
+
+// contacts (of geoms and of a pair), limits, friction loss and equalities, all of them active; no
+// two geoms have the same friction, at which the larger one would switch
+TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
+  for (const std::string cone : {"pyramidal", "elliptic"}) {
+    const Model model = Model::from_xml("<mujoco><option timestep='.004' cone='" + cone + R"('/>
+      <default><geom solref='.05 .9' solimp='.5 .9 .05 .4 2.5'/></default>
+      <worldbody>
+        <geom name='floor' type='plane' size='5 5 1' friction='.4 .003 .0003'/>
+        <body pos='0 0 .095'><freejoint/>
+          <geom type='box' size='.1 .12 .1' pos='.01 0 0' euler='0 2 1' friction='.7 .02 .001' solmix='2'/></body>
+        <body pos='1 0 .045'><freejoint/>
+          <geom type='sphere' size='.05' friction='.8 .01 .002' condim='6'/></body>
+        <body pos='2 0 .045'><freejoint/>
+          <geom name='bar' type='capsule' size='.05 .2' euler='88 0 10' friction='.9 .01 .002'/></body>
+        <body pos='3 0 1'>
+          <joint name='a' axis='0 1 0' range='0 57' limited='true' solreflimit='.06 1' solimplimit='.5 .9 .1'
+            frictionloss='.3' damping='.1'/>
+          <geom type='capsule' size='.03 .2' pos='.2 0 0' contype='0' conaffinity='0'/>
+          <body pos='.4 0 0'><joint name='b' axis='0 1 0' damping='.1'/>
+            <geom size='.05' pos='.1 0 .03' contype='0' conaffinity='0'/></body></body>
+      </worldbody>
+      <contact><pair geom1='floor' geom2='bar' condim='4' friction='.5 .6 .01 .001 .001' solref='.04 1'
+        solimp='.4 .8 .03'/></contact>
+      <equality><joint joint1='b' joint2='a' polycoef='.05 .4 .1 0 0' solref='.08 1' solimp='.4 .9 .2'/></equality>
+      </mujoco>)");
+    Scene scene{.name = cone, .model = model, .x = default_state(model)};
+    scene.x.qpos[21] = -0.03;
+    for (size_t i = 0; i < scene.x.qvel.size(); i++) {
+      scene.x.qvel[i] = 0.05 * std::sin(1 + static_cast<double>(i));
+    }
+    const Trajectory t = rollout(model, scene.input(), kSteps);
+    ASSERT_GE(t.steps[0].nefc, 14);
+    ASSERT_EQ(model.gradient_path(), GradientPath::kAnalytic);
+    for (const ParameterField& field : fields_of(true)) {
+      const size_t n = count(scene, {field});
+      EXPECT_TRUE(
+          check_pullback(field_operation(scene, {field}), Vector(n), n,
+                         {.tolerance = 1e-5, .smallest = 1e-3, .step = 1e-4, .directions = 2}))
+          << cone << ", " << field.name;
+    }
   }
 }
 
