@@ -24,6 +24,9 @@ struct Cotangents {
   std::span<const double> xquat = {};        // (nstep + 1) x 4 nbody
   std::span<const double> site_xpos = {};    // (nstep + 1) x 3 nsite
   std::span<const double> subtree_com = {};  // (nstep + 1) x 3 nbody
+  // Of the constraint forces of each step (constraint_forces(), rollout.h): nstep entries, each
+  // with a number per row of that step or empty.
+  std::span<const std::vector<double>> efc_force = {};
   // Fields of mjModel whose gradient is wanted too (parameter_names()).
   std::vector<std::string> params = {};
 };

@@ -102,6 +102,26 @@ struct Poses {
 // Throws InputError if the trajectory belongs to another model.
 [[nodiscard]] Poses poses(const Model& model, const Trajectory& trajectory);
 
+// A contact of a step, in MuJoCo's words.
+struct ContactRecord {
+  int geom[2];      // the normal points from the first to the second
+  double pos[3];    // [m]
+  double frame[9];  // rows: normal and two tangents
+  int row;          // first of its rows, -1: it has none
+  int dim;          // 1, 3, 4 or 6
+  double force[6];  // on the second geom, in the frame: normal, tangents, then torques [N, Nm]
+};
+// Constraint forces at the start of a step: f of the rows at the recorded acceleration.
+struct ConstraintForces {
+  std::vector<double> force;  // nefc: efc_force
+  std::vector<int> type,
+      id;  // nefc: mjtConstraint, and the equality, dof, joint, tendon or contact
+  std::vector<ContactRecord> contacts;
+};
+// Throws InputError if the trajectory belongs to another model or has no such step.
+[[nodiscard]] ConstraintForces constraint_forces(const Model& model, const Trajectory& trajectory,
+                                                 int step);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_ROLLOUT_H_

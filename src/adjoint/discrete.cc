@@ -19,6 +19,37 @@ namespace {
 
 size_t size(int rows, int width) { return static_cast<size_t>(rows) * static_cast<size_t>(width); }
 
+void require_force_cotangents(const std::string& who, const Model& model, const Trajectory& t,
+                              const Cotangents& c) {
+  if (c.efc_force.empty()) return;
+  if (c.efc_force.size() != static_cast<size_t>(t.nstep)) {
+    throw InputError(who + ": the cotangent of efc_force has " +
+                     std::to_string(c.efc_force.size()) +
+                     " entries, expected one per step, nstep = " + std::to_string(t.nstep));
+  }
+  if (model.integrator() == Integrator::kRk4 ||
+      model.gradient_path() == GradientPath::kDifferences) {
+    throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
+                           (model.integrator() == Integrator::kRk4
+                                ? "integrator RK4, whose step has four sets of forces"
+                                : "steps that are differentiated by differences") +
+                           "; use Euler, implicit or implicitfast");
+  }
+  for (size_t i = 0; i < c.efc_force.size(); i++) {
+    const std::vector<double>& x = c.efc_force[i];
+    const int nefc = t.steps[i].nefc;
+    if (!x.empty() && x.size() != static_cast<size_t>(nefc)) {
+      throw InputError(who + ": the cotangent of efc_force at step " + std::to_string(i) + " has " +
+                       std::to_string(x.size()) +
+                       " numbers, expected nefc = " + std::to_string(nefc) + " or none");
+    }
+    if (!std::all_of(x.begin(), x.end(), [](double value) { return std::isfinite(value); })) {
+      throw InputError(who + ": the cotangent of efc_force is not finite at step " +
+                       std::to_string(i));
+    }
+  }
+}
+
 void require_cotangents(const std::string& who, const Model& model, const Trajectory& t,
                         const Cotangents& cotangents) {
   if (t.model_id != model.impl().id) {
@@ -49,6 +80,7 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("xquat", cotangents.xquat, 4 * t.nbody);
   check("site_xpos", cotangents.site_xpos, 3 * model.nsite());
   check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
+  require_force_cotangents(who, model, t, cotangents);
   for (const std::string& name : cotangents.params) (void)parameter_field(name);
   if (!cotangents.params.empty() && model.gradient_path() == GradientPath::kDifferences) {
     const std::string& reason = model.gradient_path_reason();
@@ -161,6 +193,7 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
     bar.next = bar.x;
     for (Matrix* x : {&bar.x, &bar.ctrl, &bar.qfrc_applied, &bar.xfrc_applied}) x->setZero();
+    if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
     step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     copy_row(bar.ctrl, i, gradient.ctrl);
     copy_row(bar.qfrc_applied, i, gradient.qfrc_applied);

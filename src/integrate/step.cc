@@ -116,6 +116,10 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                 row_part(mu, i, 0, nv).data());
       });
     }
+    if (!bar.efc_force.empty()) {
+      constraint_force_to_acceleration(m, workspace.data.get(), bar.efc_force,
+                                       row_part(a_bar, 0, 0, nv), workspace);
+    }
     solve_lambda(impl, a_bar, lambda, workspace);
   }
 
@@ -134,7 +138,8 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                            .b = b,
                            .act_from = {},
                            .act_dot_from = {},
-                           .constrained = constrained},
+                           .constrained = constrained,
+                           .force_bar = bar.efc_force},
                           constrained ? lambda : mu, multipliers,
                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                           workspace);
@@ -194,6 +199,10 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
     problem.act_next = true;
   }
 
+  if (!bar.efc_force.empty()) {
+    constraint_force_to_acceleration(m, d, bar.efc_force, row_part(a_bar, 0, 0, nv), workspace);
+    problem.force_bar = bar.efc_force;
+  }
   vector_field_pullback(impl, problem, a_bar, multipliers,
                         {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                         workspace);

@@ -25,6 +25,7 @@ struct StepBar {
   Matrix ctrl;               // nu, added to
   Matrix qfrc_applied;       // nv, added to
   Matrix xfrc_applied;       // 6 nbody, added to; no columns: not wanted
+  CVec efc_force = {};       // in: of the step's constraint forces, of one cotangent; empty: 0
   ParameterBar params = {};  // added to, of one cotangent
 
   void resize(const ModelImpl& impl, int ncotangent, bool xfrc);

@@ -35,6 +35,7 @@ class Workspace {
   struct Outputs {
     Eigen::VectorXd g, Ma, b;           // nv
     Eigen::VectorXd act_dot, act_next;  // na
+    double force = 0;                   // force_bar · f
   };
   Outputs base, probe;
   Eigen::MatrixXd samples;               // ncotangent x 4

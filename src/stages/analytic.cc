@@ -186,7 +186,7 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     // (J λ)ᵀ f
     if (problem.constrained && d->nefc > 0) {
       s.use(m, d, problem.qacc, s.Q);
-      constraint_force_pullback(m, d, lambda, workspace);
+      constraint_force_pullback(m, d, lambda, problem.force_bar, workspace);
       constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
     }
 

@@ -34,6 +34,7 @@ struct AnalyticProblem {
   // All stages were evaluated (evaluate_stages) and the zones decided (newton_factorize); otherwise
   // no constraint acts and evaluate_smooth is enough.
   bool constrained = false;
+  CVec force_bar = {};  // nefc: cotangent of the constraint forces, of one cotangent; empty: 0
 };
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to

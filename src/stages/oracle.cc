@@ -53,10 +53,14 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
     mju_subFrom(y.data(), d->efc_aref, d->nefc);
   });
   const bool all_rows = workspace.rows.match(d);
+  out.force = 0;
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
     const int base = workspace.rows.base_row(i);
     const Zone zone = base >= 0 ? workspace.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
     constraint_force(d, zone, y, i, f);
+    for (int k = 0; k < constraint_rows_at(d, i) && base >= 0 && !problem.force_bar.empty(); k++) {
+      out.force += problem.force_bar[static_cast<size_t>(base + k)] * f[static_cast<size_t>(i + k)];
+    }
   }
   mj_call("mj_mulJacTVec", [&] {
     mju_zero(d->qfrc_constraint, impl.nv);
@@ -106,8 +110,8 @@ double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
 void contract(const OracleMultipliers& w, const Workspace::Outputs& out,
               const Workspace::Outputs& base, Eigen::Ref<Eigen::VectorXd> sum) {
   for (Eigen::Index row = 0; row < sum.size(); row++) {
-    sum[row] = -dot(w.lambda, row, out.g, base.g) + dot(w.mu, row, out.Ma, base.Ma) +
-               dot(w.b_bar, row, out.b, base.b) +
+    sum[row] = out.force - base.force - dot(w.lambda, row, out.g, base.g) +
+               dot(w.mu, row, out.Ma, base.Ma) + dot(w.b_bar, row, out.b, base.b) +
                dot(w.act_dot_bar, row, out.act_dot, base.act_dot) +
                dot(w.act_next_bar, row, out.act_next, base.act_next);
   }

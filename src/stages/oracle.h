@@ -28,6 +28,7 @@ struct OracleProblem {
   // act_next is that of act_from + act_dot_from instead of what z gives: the last stage of RK4
   CVec act_from, act_dot_from;  // na
   bool act_next = false;        // act_next is needed
+  CVec force_bar = {};          // nefc: cotangent of the constraint forces; empty: 0
 };
 
 // One row per cotangent; a null pointer is zero.

@@ -76,7 +76,8 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
                             .F = multipliers.b_bar ? CVec(workspace.F) : CVec(),
                             .act_from = problem.act_from,
                             .act_dot_from = problem.act_dot_from,
-                            .act_next = multipliers.act_next_bar != nullptr};
+                            .act_next = multipliers.act_next_bar != nullptr,
+                            .force_bar = problem.force_bar};
   evaluate_stages(impl, problem.in, workspace);
   if (multipliers.b_bar) {
     mj_call("mj_mulM", [&] {

@@ -259,7 +259,26 @@ void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
   }
 }
 
-void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
+void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec force_bar, Vec a_bar,
+                                      Workspace& workspace) {
+  std::vector<double>& p = workspace.J_lambda;
+  p.assign(static_cast<size_t>(d->nefc), 0.0);
+  double S[kMaxDim * kMaxDim];
+  for (int i = 0, dim = 1; i < d->nefc; i += dim) {
+    dim = constraint_rows_at(d, i);
+    if (!curvature(d, workspace.zone[static_cast<size_t>(i)], workspace.y, i, dim, S)) continue;
+    for (int j = 0; j < dim; j++) {
+      for (int k = 0; k < dim; k++) {
+        p[static_cast<size_t>(i + j)] += S[j * dim + k] * force_bar[static_cast<size_t>(i + k)];
+      }
+    }
+  }
+  std::vector<double>& JTp = workspace.H_lambda;
+  mj_call("mj_mulJacTVec", [&] { mj_mulJacTVec(m, d, JTp.data(), p.data()); });
+  eigen(a_bar) -= eigen(CVec(JTp));
+}
+
+void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
                                Workspace& workspace) {
   const auto nefc = static_cast<size_t>(d->nefc);
   Workspace::RowsBar& bar = workspace.rows_bar;
@@ -267,6 +286,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
   std::vector<double>& J_lambda = workspace.J_lambda;
   J_lambda.resize(nefc);
   mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, J_lambda.data(), lambda.data()); });
+  if (!force_bar.empty()) eigen(Vec(J_lambda)) += eigen(force_bar);
 
   double S[kMaxDim * kMaxDim];
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {

@@ -53,12 +53,21 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
                        Workspace& workspace);
 
 // Cotangents of ψ = (J λ)ᵀ f(y), y = J a - aref, with respect to what a row is made of:
-// workspace.rows_bar. J itself is not differentiated here: stages/position/constraint_rows.h. With
-// p = S J λ:  (J λ)_bar = f,  (J a)_bar = -p,  aref_bar = p;  f ∝ 1/R in the quadratic and conic
-// zones, R ∝ (1 - I)/I,  aref = -B J v - K I (pos - margin),  I = I(pos) (docs, eq. 7 to 10) The
-// zones must have been decided (newton_factorize).
-void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda,
+// workspace.rows_bar. J itself is not differentiated here: stages/position/constraint_rows.h.
+//
+//   p = S J λ:   (J λ)_bar = f,   (J a)_bar = -p,   aref_bar = p
+//   f ∝ 1/R in the quadratic and conic zones,   R ∝ (1 - I)/I,   I = I(pos)
+//   aref = -B J v - K I (pos - margin)            (docs/derivations/constraint_solve.md, eq. 7 to
+//   10)
+//
+// force_bar, a cotangent of f itself, adds to J λ everywhere but in (J λ)_bar; empty: 0. The zones
+// must have been decided (newton_factorize).
+void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
                                Workspace& workspace);
+
+// What a receives of a cotangent of f: adds -Jᵀ S force_bar to a_bar.
+void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec force_bar, Vec a_bar,
+                                      Workspace& workspace);
 
 }  // namespace diffmj
 

@@ -1,0 +1,52 @@
+// constraint_forces(): what the constraints of a recorded step did.
+#include "diffmj/error.h"
+#include "diffmj/rollout.h"
+#include "mj/call.h"
+#include "record/input.h"
+#include "record/trajectory.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/oracle.h"
+
+namespace diffmj {
+
+ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int step) {
+  if (t.model_id != model.impl().id) {
+    throw InputError("constraint_forces: the trajectory was made with another model");
+  }
+  if (step < 0 || step >= t.nstep) {
+    throw InputError("constraint_forces: step is " + std::to_string(step) + ", expected 0 to " +
+                     std::to_string(t.nstep - 1));
+  }
+  const mjModel* m = model.mj();
+  WorkspaceLease workspace(model.impl());
+  mjData* d = workspace->data.get();
+  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
+  evaluate_stages(model.impl(), step_input(t, step), *workspace);
+  newton_factorize(m, d, row(t.qacc, step, t.nv), *workspace);
+
+  ConstraintForces out;
+  const auto nefc = static_cast<size_t>(d->nefc);
+  out.force.resize(nefc);
+  out.type.assign(d->efc_type, d->efc_type + nefc);
+  out.id.assign(d->efc_id, d->efc_id + nefc);
+  for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
+    constraint_force(d, workspace->zone[static_cast<size_t>(i)], workspace->y, i, out.force);
+  }
+  std::copy(out.force.begin(), out.force.end(), d->efc_force);
+  for (int i = 0; i < d->ncon; i++) {
+    const mjContact& contact = d->contact[i];
+    ContactRecord record{.geom = {contact.geom[0], contact.geom[1]},
+                         .pos = {},
+                         .frame = {},
+                         .row = contact.efc_address,
+                         .dim = contact.dim,
+                         .force = {}};
+    std::copy_n(contact.pos, 3, record.pos);
+    std::copy_n(contact.frame, 9, record.frame);
+    mj_call("mj_contactForce", [&] { mj_contactForce(m, d, i, record.force); });
+    out.contacts.push_back(record);
+  }
+  return out;
+}
+
+}  // namespace diffmj
