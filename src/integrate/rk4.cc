@@ -35,13 +35,18 @@ StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double
   return at;
 }
 
-// runs the four stages again, from the warm start they had: mj_step keeps only the last of them
+// runs the four stages again, from the warm start they had: mj_step keeps only the last of them.
+// Each leaves its stages in an mjData of its own.
 void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
-  mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
   for (int i = 0; i < kStages; i++) {
     Workspace::Stage& stage = workspace.stages[i];
+    if (!stage.data) stage.data = make_data(impl);
+    mjData* d = stage.data.get();
+    mju_copy(d->mocap_pos, workspace.data->mocap_pos, 3 * impl.nmocap);
+    mju_copy(d->mocap_quat, workspace.data->mocap_quat, 4 * impl.nmocap);
+    std::copy_n(workspace.data->eq_active, m->neq, d->eq_active);
     std::fill(stage.u.begin(), stage.u.end(), 0.0);
     std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
     std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
@@ -120,7 +125,8 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
     const bool analytic = impl.path == GradientPath::kAnalytic,
                constrained = !analytic || stage.nefc > 0;
-    vector_field_evaluate(impl, at, stage.qacc, constrained, workspace);
+    std::swap(workspace.data, stage.data);
+    if (constrained) newton_factorize(m, workspace.data.get(), stage.qacc, workspace);
 
     // a_i, act_dot_i = F(x_i)
     const bool activation_stage = na > 0 && i == kRk4ActivationStage;
@@ -135,7 +141,7 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
       if (constrained) {
         solve_lambda(impl, stage.a_bar, lambda, workspace);
       } else {
-        metric_factorize(impl, workspace);  // H is M, and so is Mhat
+        // H is M, and so is Mhat
         lambda.resize(ncotangent, nv);
         for (Eigen::Index c = 0; c < ncotangent; c++) {
           metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
@@ -160,6 +166,8 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                              .act_next = activation_stage},
                             stage.a_bar, multipliers, to, workspace);
     }
+
+    std::swap(workspace.data, stage.data);
 
     for (Eigen::Index c = 0; c < ncotangent; c++) {
       // k_i = dexpinv(u_i) v_i

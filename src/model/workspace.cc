@@ -4,12 +4,15 @@
 
 namespace diffmj {
 
-Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
+MjDataPtr make_data(const ModelImpl& impl) {
   mjData* made = nullptr;
   mj_call("mj_makeData", [&] { made = mj_makeData(impl.mj()); });
   if (!made) throw MemoryError("mj_makeData: MuJoCo could not allocate the data of this model");
-  data.reset(made);
+  return MjDataPtr(made);
+}
 
+Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
+  data = make_data(impl);
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
              na = static_cast<size_t>(impl.na);
   H.resize(impl.nv, impl.nv);

@@ -16,6 +16,9 @@ namespace diffmj {
 
 enum class Zone : int;  // stages/acceleration/constraint_solve.h
 
+// mj_makeData; MemoryError if it does not fit.
+MjDataPtr make_data(const ModelImpl& impl);
+
 class Workspace {
  public:
   explicit Workspace(const ModelImpl& impl);
@@ -82,6 +85,7 @@ class Workspace {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
     int nefc = 0;
+    MjDataPtr data;                                  // made when first needed
     Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;  // ncotangent x ...
   };
   Stage stages[4];
