@@ -17,12 +17,12 @@ double seconds(const std::chrono::steady_clock::time_point& since) {
 }
 
 // counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step,
-// total their sum
+// total their sum; contacts = mean number of them in a step
 void bench_gradient(benchmark::State& state, const Scene& scene) {
   const mjModel* m = scene.model.mj();
   mjData* d = mj_makeData(m);
   const Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
-  double loop = 0, forward = 0, backward = 0;
+  double loop = 0, forward = 0, backward = 0, contacts = 0;
   for (auto _ : state) {
     auto start = std::chrono::steady_clock::now();
     mj_resetData(m, d);
@@ -41,9 +41,11 @@ void bench_gradient(benchmark::State& state, const Scene& scene) {
     const Gradient g = rollout_pullback(scene.model, t, {.qpos_tangent = bar});
     benchmark::DoNotOptimize(g.qvel.data());
     backward += seconds(start);
+    for (const StepRecord& step : t.steps) contacts += step.ncon;
   }
   mj_deleteData(d);
   state.counters["nv"] = scene.model.nv();
+  state.counters["contacts"] = contacts / kSteps / static_cast<double>(state.iterations());
   state.counters["forward"] = forward / loop;
   state.counters["backward"] = backward / loop;
   state.counters["total"] = (forward + backward) / loop;
@@ -57,8 +59,9 @@ const bool kRegistered = [] {
         (std::string("gradient/") + name).c_str(),
         [name](benchmark::State& state) { bench_gradient(state, zoo(name)); });
   }
-  // where no constraint acts
-  for (const auto make : {bench_arm, humanoid_in_air, tree_50}) {
+  // where no constraint acts, and where contacts do
+  for (const auto make :
+       {bench_arm, humanoid_in_air, tree_50, humanoid_on_floor, box_stack, hand_with_object}) {
     const Scene scene = make({});
     benchmark::RegisterBenchmark(
         ("gradient/" + scene.name).c_str(),

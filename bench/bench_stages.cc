@@ -1,10 +1,12 @@
-// Stages of the smooth dynamics in units of mj_step of the same model, measured in turn in one run:
-// MuJoCo's own functions forward, our pullback backward.
+// Stages in units of mj_step of the same model, measured in turn in one run: MuJoCo's own functions
+// forward, our pullback backward. Those of the smooth dynamics where no constraint acts, those of
+// constraints where contacts do.
 #include <benchmark/benchmark.h>
 #include <mujoco/mujoco.h>
 
 #include <chrono>
-#include <functional>
+#include <initializer_list>
+#include <span>
 
 #include "harness/stage_fixture.h"
 #include "integrate/metric.h"
@@ -12,9 +14,13 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/actuation.h"
+#include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/analytic.h"
+#include "stages/position/collision.h"
+#include "stages/position/constraint_rows.h"
 #include "stages/position/transmission.h"
+#include "stages/vector_field.h"
 #include "stages/velocity/passive.h"
 
 namespace diffmj {
@@ -22,7 +28,7 @@ namespace {
 
 constexpr int kRepeat = 10;  // calls between two looks at the clock
 
-// A scene after the stages of a step that no constraint acts on, and where its cotangents go.
+// A scene after the stages of a step, and where its cotangents go.
 struct Problem {
   explicit Problem(const Scene& from)
       : scene(from),
@@ -42,9 +48,21 @@ struct Problem {
         length_bar(wave(static_cast<size_t>(m->nout), 0.4)) {
     bar.resize(impl, 1, false);
     bar.next.setOnes();
-    evaluate_smooth(impl, in, w);
+    prepare();
+    for (int i = 0; i < d->ncon; i++) {
+      contact_bar.push_back({.dist = 1, .pos = Vector3::Ones(), .frame = Eigen::Matrix3d::Ones()});
+    }
+  }
+
+  // what pullbacks read
+  void prepare() {
+    vector_field_evaluate(impl, in, trajectory.qacc, in.nefc != 0, w);
     body_accelerations(m, d, in.qvel, trajectory.qacc, effective_gravity(m), s);
     s.clear();
+    s.use(m, d, lambda, s.L);
+    if (in.nefc == 0) return;
+    s.use(m, d, trajectory.qacc, s.Q);
+    constraint_force_pullback(m, d, lambda, {}, w);
   }
 
   Scene scene;
@@ -57,6 +75,7 @@ struct Problem {
   Sweep& s;
   Vector lambda, mu, qpos_bar, qvel_bar, act_bar, ctrl_bar, length_bar;
   StepBar bar;
+  std::vector<ContactBar> contact_bar;  // ncon
 };
 
 struct BenchStage {
@@ -64,6 +83,17 @@ struct BenchStage {
   void (*forward)(Problem&);
   void (*pullback)(Problem&);
 };
+
+constexpr BenchStage kStep = {  // all of them, with the stages of MuJoCo that they read
+    "step",
+    [](Problem& p) {
+      write_input(p.m, p.d, p.in);
+      mj_step(p.m, p.d);
+    },
+    [](Problem& p) {
+      p.bar.x.setZero();
+      step_pullback(p.impl, p.in, p.trajectory.qacc, p.bar, p.w);
+    }};
 
 constexpr BenchStage kStages[] = {
     {"kinematics",
@@ -130,16 +160,36 @@ constexpr BenchStage kStages[] = {
        metric_factorize(p.impl, p.w);
        metric_solve_transposed(p.impl, p.lambda, p.mu, p.w);
      }},
-    // all of them, with the stages of MuJoCo that they read
-    {"step",
+    kStep,
+};
+
+constexpr BenchStage kConstraintStages[] = {
+    {"collision", [](Problem& p) { mj_collision(p.m, p.d); },
      [](Problem& p) {
-       write_input(p.m, p.d, p.in);
-       mj_step(p.m, p.d);
-     },
-     [](Problem& p) {
-       p.bar.x.setZero();
-       step_pullback(p.impl, p.in, p.trajectory.qacc, p.bar, p.w);
+       for (int first = 0, n = 0; first < p.d->ncon; first += n) {
+         const auto same = [&](int k) {
+           return p.d->contact[k].geom[0] == p.d->contact[first].geom[0] &&
+                  p.d->contact[k].geom[1] == p.d->contact[first].geom[1];
+         };
+         for (n = 1; first + n < p.d->ncon && same(first + n);) n++;
+         collision_pullback(p.impl, first, n, &p.contact_bar[static_cast<size_t>(first)], p.w);
+       }
      }},
+    // the pullback has that of collision in it
+    {"constraint_rows", [](Problem& p) { mj_makeConstraint(p.m, p.d); },
+     [](Problem& p) {
+       constraint_force_pullback(p.m, p.d, p.lambda, {}, p.w);
+       constraint_rows_pullback(p.impl, p.qpos_bar, p.qvel_bar, {}, p.w);
+     }},
+    {"newton_factorize", [](Problem& p) { mj_fwdConstraint(p.m, p.d); },
+     [](Problem& p) {
+       newton_factorize(p.m, p.d, p.trajectory.qacc, p.w);
+       newton_solve(p.w, p.lambda, p.mu);
+     }},
+    // what of the forward pass the pullback computes again, beside its own
+    {"evaluate_stages", [](Problem& p) { mj_forward(p.m, p.d); },
+     [](Problem& p) { evaluate_stages(p.impl, p.in, p.w); }},
+    kStep,
 };
 
 // counters: forward and pullback in units of mj_step
@@ -161,29 +211,34 @@ void bench_stage(benchmark::State& state, const Scene& scene, const BenchStage& 
         step);
     timed([&] { stage.forward(p); }, forward);
     // what the forward pass of this stage overwrote
-    evaluate_smooth(p.impl, p.in, p.w);
-    body_accelerations(p.m, p.d, p.in.qvel, p.trajectory.qacc, effective_gravity(p.m), p.s);
-    p.s.clear();
-    p.s.use(p.m, p.d, p.lambda, p.s.L);
+    p.prepare();
     timed([&] { stage.pullback(p); }, pullback);
     benchmark::DoNotOptimize(p.qpos_bar.data());
   }
   mj_deleteData(d);
   state.counters["nv"] = scene.model.nv();
+  state.counters["contacts"] = p.trajectory.steps[0].ncon;
   state.counters["forward"] = forward / step;
   state.counters["pullback"] = pullback / step;
   state.counters["step_us"] = 1e6 * step / kRepeat / static_cast<double>(state.iterations());
 }
 
-const bool kRegistered = [] {
-  for (const BenchStage& stage : kStages) {
-    for (const auto make : {bench_arm, humanoid_in_air, tree_50}) {
+using Make = Scene (*)(const ModelOptions&);
+
+void register_stages(std::span<const BenchStage> stages, std::initializer_list<Make> makers) {
+  for (const BenchStage& stage : stages) {
+    for (const Make make : makers) {
       const Scene scene = make({});
       benchmark::RegisterBenchmark(
           (std::string(stage.name) + "/" + scene.name).c_str(),
           [stage, scene](benchmark::State& state) { bench_stage(state, scene, stage); });
     }
   }
+}
+
+const bool kRegistered = [] {
+  register_stages(kStages, {bench_arm, humanoid_in_air, tree_50});
+  register_stages(kConstraintStages, {humanoid_on_floor, box_stack, hand_with_object});
   return true;
 }();
 

@@ -135,7 +135,7 @@ size_t allocations() { return allocation_count; }
           }
           return dot(y_bar, minus(op, op.forward(moved), y0));
         },
-        {.step = options.step, .noise = noise});
+        {.step = options.step, .levels = options.levels, .noise = noise});
 
     const double typical =
         std::sqrt(dot(pullback, pullback) / static_cast<double>(std::max<size_t>(ntangent, 1)));

@@ -23,6 +23,8 @@ struct CheckPullbackOptions {
   double tolerance = 1e-6;  // relative to max(|adjoint|, |numeric|, |pullback|/√n, smallest)
   double smallest = 1e-12;  // derivatives below this size are zero
   double step = 1e-3;       // first step of Ridders' extrapolation
+  // Halvings of it. Fewer, down to 5, for functions whose own noise smaller steps would measure.
+  int levels = 14;
   int directions = 8;
   unsigned seed = 1;  // printed on failure
 };

@@ -419,6 +419,76 @@ Scene tree_50(const ModelOptions& options) {
   return scene;
 }
 
+Scene humanoid_on_floor(const ModelOptions& options) {
+  Scene scene = zoo("humanoid", options);
+  scene.name = "humanoid_on_floor";
+  scene.x = load_keyframe(scene.model, scene.model.keyframe("fallen")).state;
+  for (size_t i = 0; i < scene.ctrl.size(); i++) scene.ctrl[i] = i % 2 == 0 ? 0.2 : -0.2;
+  // torques have begun to move the limbs, trunk and legs still lie
+  scene.x = after(scene, 20);
+  return scene;
+}
+
+Scene box_stack(const ModelOptions& options) {
+  constexpr int kBoxes = 6;
+  std::string bodies;
+  for (int i = 0; i < kBoxes; i++) {
+    bodies += "<body pos='" + std::string(i % 2 == 0 ? ".01" : "-.01") + " 0 " +
+              std::to_string(0.1 + 0.2 * i) + "' euler='0 0 " + std::to_string(7 * i) +
+              "'><freejoint/><geom type='box' size='.1 .1 .1' mass='1'/></body>";
+  }
+  const Model model = Model::from_xml(
+      "<mujoco><option timestep='.002'/><default><geom solref='.02 1'/></default><worldbody>"
+      "<geom type='plane' size='3 3 1'/>" +
+          bodies + "</worldbody></mujoco>",
+      options);
+  Scene scene{.name = "box_stack", .model = model, .x = default_state(model)};
+  scene.x = after(scene, 100);
+  return scene;
+}
+
+Scene hand_with_object(const ModelOptions& options) {
+  // fingers point up from a palm, the thumb from its other side; each spreads and bends three times
+  constexpr int kFingers = 5;
+  std::string fingers, servos;
+  for (int i = 0; i < kFingers; i++) {
+    const bool thumb = i == 0;
+    const std::string name = "f" + std::to_string(i);
+    const double y = thumb ? 0 : 0.022 * (i - 2.5);
+    fingers += "<body pos='" + std::string(thumb ? "-.05 " : ".05 ") + std::to_string(y) +
+               " .021' euler='0 0 " + (thumb ? "180" : "0") + "'>";
+    const double lengths[] = {0.045, 0.03, 0.025};
+    for (int k = 0; k < 3; k++) {
+      const std::string joint = name + std::to_string(k), length = std::to_string(lengths[k]);
+      if (k > 0) fingers += "<body pos='0 0 " + std::to_string(lengths[k - 1]) + "'>";
+      if (k == 0) {
+        fingers += "<joint name='" + name + "s' axis='1 0 0' range='-20 20'/>";
+        servos += "<position joint='" + name + "s' kp='1'/>";
+      }
+      fingers += "<joint name='" + joint + "' axis='0 -1 0' range='-20 100'/><geom fromto='0 0 0 " +
+                 "0 0 " + length + "'/>";
+      servos += "<position joint='" + joint + "' kp='1'/>";
+    }
+    fingers += "</body></body></body>";
+  }
+  const Model model = Model::from_xml(
+      "<mujoco><option timestep='.002' cone='elliptic' integrator='implicitfast'/><default>"
+      "<geom friction='1 .01 .001' solref='.01 1'/><joint damping='.02' armature='.0005' "
+      "limited='true'/><default class='finger'><geom type='capsule' size='.009' "
+      "density='1000'/></default></default><worldbody><geom name='palm' type='box' "
+      "size='.06 .05 .01'/><body childclass='finger' gravcomp='1'>" +
+          fingers +
+          "</body><body pos='0 0 .045'><freejoint/><geom name='object' type='box' "
+          "size='.032 .035 .034' mass='.1'/></body></worldbody><actuator>" +
+          servos + "</actuator></mujoco>",
+      options);
+  Scene scene{.name = "hand_with_object", .model = model, .x = default_state(model)};
+  // close until it holds the box
+  for (int i = 0; i < model.nu(); i++) scene.ctrl.push_back(i % 4 == 0 ? 0.0 : 0.5);
+  scene.x = after(scene, 400);
+  return scene;
+}
+
 Scene muscle_hand() {
   const Path root = DIFFMJ_MYOSUITE_DIR;
   Model model = Model::from_file((root / "envs/myo/assets/hand/myohand_baoding.xml").string());

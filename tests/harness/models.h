@@ -45,6 +45,12 @@ Scene bench_arm(const ModelOptions& options = {});
 Scene humanoid_in_air(const ModelOptions& options = {});
 Scene tree_50(const ModelOptions& options = {});
 
+// What is benchmarked with contacts: the zoo's humanoid lying on the floor and lifting its arms,
+// six boxes stacked, a hand of five fingers with four hinges each around a box.
+Scene humanoid_on_floor(const ModelOptions& options = {});
+Scene box_stack(const ModelOptions& options = {});
+Scene hand_with_object(const ModelOptions& options = {});
+
 // MyoSuite's hand with two balls in it, after they have come to lie in the palm.
 Scene muscle_hand();
 

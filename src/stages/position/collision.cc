@@ -15,8 +15,12 @@ constexpr int kMaxContacts = mjMAXCONPAIR;
 // so two of them. [m] and [rad]
 constexpr double kStep = 1e-6;
 constexpr double kIterativeStep = 2e-5;
-// Beyond the margin, so that no contact is lost to a step. [m]
-constexpr double kReserve = 1e-3;
+constexpr double kCurvedStep = 2e-3;  // of the smaller geom's radius
+// What two contacts, or one before and after a step, may differ in and still be the same: normals,
+// places, distances. More is a jump of the collider, from one of its cases to another.
+constexpr double kSameNormal = 0.05;
+constexpr double kSamePlace = 5e-3;     // [m]
+constexpr double kSameDistance = 1e-3;  // [m]
 
 bool is_iterative(const mjModel* m, int g1, int g2) {
   const auto& table = mjCOLLISIONFUNC;
@@ -30,7 +34,7 @@ double detection_margin(const mjModel* m, const mjContact& contact) {
   double gap = 0;
   for (int g : contact.geom) gap += m->geom_gap[g];
   for (int i = 0; i < static_cast<int>(m->npair); i++) gap = std::max(gap, m->pair_gap[i]);
-  return contact.includemargin + gap + kReserve;
+  return contact.includemargin + gap;
 }
 
 // the contacts of a pair of geoms, as the collider gives them
@@ -38,12 +42,14 @@ struct Detected {
   int n = 0;
   std::array<mjPreContact, kMaxContacts> contact;
 
-  // the one whose place is nearest
-  int nearest(const mjtNum* pos) const {
+  // the one that is nearest, in place and distance first
+  int nearest(const mjtNum* pos, double dist, const mjtNum* normal) const {
     int best = -1;
     double least = std::numeric_limits<double>::infinity();
     for (int i = 0; i < n; i++) {
-      const double distance = mju_dist3(contact[static_cast<size_t>(i)].pos, pos);
+      const mjPreContact& c = contact[static_cast<size_t>(i)];
+      const double distance = mju_dist3(c.pos, pos) + std::abs(c.dist - dist) +
+                              kSamePlace * mju_dist3(c.normal, normal);
       if (distance < least) {
         least = distance;
         best = i;
@@ -71,14 +77,19 @@ class PairPullback {
     normal_bar_.fill(Vector3::Zero());
     tangent_bar_.fill(Vector3::Zero());
     detect(base_);
-    reach_ = std::numeric_limits<double>::infinity();
+    reach_ = kSamePlace;
     for (int i = 0; i < base_.n; i++) {
       for (int j = 0; j < i; j++) {
-        reach_ = std::min(reach_, 0.5 * mju_dist3(base_.contact[static_cast<size_t>(i)].pos,
-                                                  base_.contact[static_cast<size_t>(j)].pos));
+        const double apart = mju_dist3(base_.contact[static_cast<size_t>(i)].pos,
+                                       base_.contact[static_cast<size_t>(j)].pos);
+        // contacts at one place (an edge that two prisms share) may be told apart by nothing
+        if (apart > kSameDistance) reach_ = std::min(reach_, 0.5 * apart);
       }
     }
-    moving_points_ = !is_iterative(m_, g1_, g2_) || base_.n > 1;
+    // without native CCD the penetration is near the least, not the least
+    moving_points_ = !is_iterative(m_, g1_, g2_) || base_.n > 1 ||
+                     (m_->opt.disableflags & mjDSBL_NATIVECCD) != 0;
+    const bool plane = has_fixed_points();
     Vector6 together = Vector6::Zero();  // about the pivot: both geoms as one
     Vector6 second = Vector6::Zero();    // the second alone
     bool differences = false;
@@ -86,7 +97,7 @@ class PairPullback {
       const auto k = static_cast<size_t>(i);
       const mjContact& contact = d_->contact[first_ + i];
       const Vector3 n(contact.frame), arm = Vector3(contact.pos) - pivot;
-      match_[k] = base_.nearest(contact.pos);
+      match_[k] = base_.nearest(contact.pos, contact.dist, contact.frame);
       if (match_[k] < 0 || !bar_[k].any()) {
         match_[k] = -1;
         continue;
@@ -94,14 +105,17 @@ class PairPullback {
       const mjPreContact& found = base_.contact[static_cast<size_t>(match_[k])];
       contact_frame_pullback(n, Vector3(found.tangent), bar_[k].frame, normal_bar_[k],
                              tangent_bar_[k]);
-      if (!moving_points_) second += wrench_at(arm, Vector3::Zero(), bar_[k].dist * n);
+      extremal_ += wrench_at(arm, Vector3::Zero(), bar_[k].dist * n);
+      if (plane) second += on_plane(k, contact, Vector3(found.tangent), pivot);
       together +=
           wrench_at(arm, n.cross(normal_bar_[k]) + Vector3(found.tangent).cross(tangent_bar_[k]),
                     bar_[k].pos);
       differences = true;
     }
     if (!differences) return;
-    for (int k = 0; k < 6; k++) second[k] += slope(k, pivot);
+    if (!plane) {
+      for (int k = 0; k < 6; k++) second[k] = slope(k, pivot);
+    }
 
     const auto to_origin = [&](int body, const Vector6& wrench) {
       return wrench_at(from_origin(m_, d_, body, pivot.data()), wrench.head<3>(), wrench.tail<3>());
@@ -111,6 +125,25 @@ class PairPullback {
   }
 
  private:
+  // On a plane contacts are points of the other geom, exactly: corners, ends, centres.
+  bool has_fixed_points() const {
+    const int type = m_->geom_type[g2_];
+    return m_->geom_type[g1_] == mjGEOM_PLANE && (type == mjGEOM_SPHERE || type == mjGEOM_CAPSULE ||
+                                                  type == mjGEOM_BOX || type == mjGEOM_MESH);
+  }
+  // c = pos + n (dist/2 + radius):  δ(dist) = n · δc,  δ(pos) = δc - ½ n (n · δc),  δ(tangent) = ω
+  // × tangent
+  Vector6 on_plane(size_t k, const mjContact& contact, const Vector3& tangent,
+                   const Vector3& pivot) const {
+    const int type = m_->geom_type[g2_];
+    const double radius =
+        type == mjGEOM_SPHERE || type == mjGEOM_CAPSULE ? m_->geom_size[3 * g2_] : 0;
+    const Vector3 n(contact.frame), pos_bar = bar_[k].pos;
+    const Vector3 c = Vector3(contact.pos) + n * (contact.dist / 2 + radius);
+    return wrench_at(c - pivot, tangent.cross(tangent_bar_[k]),
+                     bar_[k].dist * n + pos_bar - 0.5 * n * n.dot(pos_bar));
+  }
+
   void detect(Detected& out) {
     const mjfCollision collide = mjCOLLISIONFUNC[m_->geom_type[g1_]][m_->geom_type[g2_]];
     const double margin = detection_margin(m_, d_->contact[first_]);
@@ -140,10 +173,14 @@ class PairPullback {
       const auto c = static_cast<size_t>(i);
       if (match_[c] < 0) continue;
       const mjPreContact& from = base_.contact[static_cast<size_t>(match_[c])];
-      const int j = moved_.nearest(from.pos);
+      const int j = moved_.nearest(from.pos, from.dist, from.normal);
       if (j < 0) return false;
       const mjPreContact& to = moved_.contact[static_cast<size_t>(j)];
-      if (mju_dist3(to.pos, from.pos) > reach_) return false;
+      if (mju_dist3(to.pos, from.pos) > reach_ || mju_dist3(to.normal, from.normal) > kSameNormal ||
+          mju_dist3(to.tangent, from.tangent) > kSameNormal ||
+          std::abs(to.dist - from.dist) > kSameDistance) {
+        return false;
+      }
       if (moving_points_) sum += bar_[c].dist * (to.dist - from.dist);
       sum += bar_[c].pos.dot(Vector3(to.pos) - Vector3(from.pos)) +
              normal_bar_[c].dot(Vector3(to.normal) - Vector3(from.normal)) +
@@ -153,17 +190,33 @@ class PairPullback {
   }
 
   // gradient: where a contact is lost on one side (a case of the collider ends), the other side
-  // alone is taken
+  // alone is taken; where it is lost on both, what holds for extremal distances
   double slope(int k, const Vector3& pivot) {
     const bool two = is_iterative(m_, g1_, g2_);
-    const double h = two ? kIterativeStep : kStep;
+    const double h = two ? iterative_step() : kStep;
     double plus = 0, minus = 0, plus2 = 0, minus2 = 0;
     const bool up = change(k, h, pivot, plus) && (!two || change(k, 2 * h, pivot, plus2));
     const bool down = change(k, -h, pivot, minus) && (!two || change(k, -2 * h, pivot, minus2));
+    if (!up && !down) return extremal_[k];
+    double out = moving_points_ ? 0 : extremal_[k];
     if (up && down) {
-      return two ? (8 * (plus - minus) - plus2 + minus2) / (12 * h) : (plus - minus) / (2 * h);
+      out += two ? (8 * (plus - minus) - plus2 + minus2) / (12 * h) : (plus - minus) / (2 * h);
+    } else {
+      out += up ? plus / h : -minus / h;
     }
-    return up ? plus / h : down ? -minus / h : 0;
+    return out;
+  }
+
+  // polytopes approximate curved shapes, with normals that are off by 1e-6
+  double iterative_step() const {
+    double size = std::numeric_limits<double>::infinity();
+    bool curved = false;
+    for (int g : {g1_, g2_}) {
+      curved =
+          curved || m_->geom_type[g] == mjGEOM_ELLIPSOID || m_->geom_type[g] == mjGEOM_CYLINDER;
+      if (m_->geom_rbound[g] > 0) size = std::min(size, m_->geom_rbound[g]);
+    }
+    return curved ? kCurvedStep * size : kIterativeStep;
   }
 
   const mjModel* m_;
@@ -172,8 +225,9 @@ class PairPullback {
   const ContactBar* bar_;
   Sweep& sweep_;
   int g1_, g2_;
-  double reach_ = 0;            // a contact that is farther away is another one
-  bool moving_points_ = false;  // contacts need not be where the distance is extremal
+  Vector6 extremal_ = Vector6::Zero();  // about the pivot: δ(dist) = n · velocity
+  double reach_ = 0;                    // a contact that is farther away is another one
+  bool moving_points_ = false;          // contacts need not be where the distance is extremal
   Detected base_, moved_;
   std::array<int, kMaxContacts> match_ = {};
   std::array<Vector3, kMaxContacts> normal_bar_, tangent_bar_;

@@ -73,10 +73,9 @@ class Rows {
     const int joint = d_->efc_id[i], dof = m_->jnt_dofadr[joint];
     if (m_->jnt_type[joint] != mjJNT_BALL) {
       // the row of the lower limit is +1, of the upper -1: J = dr/dq
-      const double q = d_->qpos[m_->jnt_qposadr[joint]];
-      const bool lower = std::abs(q - m_->jnt_range[2 * joint] - d_->efc_pos[i]) <=
-                         std::abs(m_->jnt_range[2 * joint + 1] - q - d_->efc_pos[i]);
-      scalar(i, dof, lower ? 1 : -1);
+      const double J = mj_isSparse(m_) ? d_->efc_J[d_->efc_J_rowadr[i]]
+                                       : d_->efc_J[static_cast<ptrdiff_t>(i) * impl_.nv + dof];
+      scalar(i, dof, J);
       return 1;
     }
     mjtNum quat[4], log[3];
