@@ -5,7 +5,8 @@
     grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward sweep
     grad.qpos, grad.qvel, grad.ctrl
 
-A loss may also use poses (`traj.site_xpos`, ...) and be differentiated in the model's parameters:
+A loss may also use poses (`traj.site_xpos`, ...) and constraint forces (`traj.constraint_forces`),
+and be differentiated in the model's parameters:
 
     grad = traj.backward(site_xpos=dloss_dsite_xpos, params=["body_mass"])
     grad.params["body_mass"]
@@ -29,7 +30,14 @@ from ._errors import (  # noqa: E402
     UnsupportedError,
 )
 from ._simulator import Simulator, State  # noqa: E402
-from ._trajectory import Gradient, Trajectory, Warning, parameter_names  # noqa: E402
+from ._trajectory import (  # noqa: E402
+    ConstraintForces,
+    Contact,
+    Gradient,
+    Trajectory,
+    Warning,
+    parameter_names,
+)
 
 __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
@@ -37,6 +45,8 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 __all__ = [
     "CheckDirection",
     "CheckReport",
+    "ConstraintForces",
+    "Contact",
     "Error",
     "FallbackWarning",
     "Gradient",

@@ -44,6 +44,18 @@ def to_nstep(who: str, value: Any) -> int:
     return nstep
 
 
+def to_index(who: str, name: str, value: Any, size: int) -> int:
+    """A number from 0 to size - 1, or InputError."""
+    try:
+        index = operator.index(value)
+    except TypeError:
+        raise InputError(f"{who}: {name} is {value!r}, expected an integer") from None
+    if not 0 <= index < size:
+        expected = f"expected 0 to {size - 1}" if size > 0 else "but there is none"
+        raise InputError(f"{who}: {name} is {index}, {expected}")
+    return index
+
+
 class Input:
     """One argument of a rollout: where its batch and step dimensions are, if it has them."""
 

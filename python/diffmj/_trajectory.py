@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, to_array
+from ._arrays import Array, to_array, to_index
 from ._errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,46 @@ class Warning:
     text: str
     first_step: int
     count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """A contact of a step, in MuJoCo's words.
+
+    Attributes:
+        geom: numbers of the two geoms; the normal points from the first to the second. -1: a flex.
+        pos: (3,), between the surfaces [m].
+        frame: (3, 3), rows: the normal and two tangents.
+        row: first of its rows in `ConstraintForces`; -1: it has none.
+        dim: 1 (no friction), 3, 4 or 6.
+        force: (6,), on the second geom, in the frame: normal, two tangents [N], then torques about
+            them [Nm], as mj_contactForce gives it.
+    """
+
+    geom: tuple[int, int]
+    pos: Array
+    frame: Array
+    row: int
+    dim: int
+    force: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintForces:
+    """Constraint forces at the start of a step; made by `Trajectory.constraint_forces`.
+
+    Attributes:
+        force: (nefc,), MuJoCo's efc_force: of a contact with the pyramidal cone, one number for
+            each edge of the pyramid.
+        type: (nefc,), the mujoco.mjtConstraint of each row.
+        id: (nefc,), the equality, dof, joint, tendon or contact that each row belongs to.
+        contacts: the contacts, a list of `Contact`.
+    """
+
+    force: Array
+    type: npt.NDArray[np.int32]
+    id: npt.NDArray[np.int32]
+    contacts: list[Contact]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +242,46 @@ class Trajectory:
         ]
         return all_warnings if self._batched else all_warnings[0]
 
+    def constraint_forces(self, step: int, rollout: int | None = None) -> ConstraintForces:
+        """What the constraints did at the start of a step: the forces that belong to its recorded
+        acceleration.
+
+            forces = traj.constraint_forces(10)
+            forces.contacts[0].force[0]  # the normal force of the first contact [N]
+
+        A loss of them is differentiated by `backward(efc_force={10: dloss_dforce})`. Rows come and
+        go between steps: steps.nefc says how many a step has.
+
+        Args:
+            step: from 0 to nstep - 1.
+            rollout: which one of a batch.
+
+        Raises:
+            InputError: no such step, a step that a failed rollout did not complete, or no such
+                rollout.
+            UnsupportedError: the integrator is RK4, or the model's gradient path is "differences":
+                the recorded acceleration does not determine the forces of the step.
+        """
+        who, sim = "constraint_forces", self._sim
+        if self._batched:
+            if rollout is None:
+                raise InputError(
+                    f"{who}: rollout is not given; say which one of the batch of {self.batch}"
+                )
+            which = to_index(who, "rollout", rollout, len(self._record))
+        elif rollout is not None:
+            raise InputError(f"{who}: rollout is {rollout!r}, but there is no batch; leave it out")
+        else:
+            which = 0
+        at = to_index(who, "step", step, self._record.completed[which])
+        x = _diffmj.constraint_forces(sim._model, self._record, which, at)
+        return ConstraintForces(
+            force=x.force,
+            type=x.type,
+            id=x.id,
+            contacts=[Contact(c.geom, c.pos, c.frame, c.row, c.dim, c.force) for c in x.contacts],
+        )
+
     def backward(
         self,
         qpos: npt.ArrayLike | None = None,
@@ -213,12 +293,15 @@ class Trajectory:
         site_xpos: npt.ArrayLike | None = None,
         subtree_com: npt.ArrayLike | None = None,
         params: Iterable[str] = (),
+        efc_force: (
+            Mapping[int, npt.ArrayLike] | Sequence[Mapping[int, npt.ArrayLike] | None] | None
+        ) = None,
     ) -> Gradient:
-        """Pulls d(loss)/d(states) and d(loss)/d(poses) back to d(loss)/d(inputs): the exact
-        derivative of the steps that were taken.
+        """Pulls d(loss)/d(states), d(loss)/d(poses) and d(loss)/d(constraint forces) back to
+        d(loss)/d(inputs): the exact derivative of the steps that were taken.
 
-        Every argument has one row per state, nstep + 1 rows, as the arrays of this trajectory do
-        (and B first, with a batch). A loss of the final state only has zeros in all other rows:
+        Every array has one row per state, nstep + 1 rows, as the arrays of this trajectory do (and
+        B first, with a batch). A loss of the final state only has zeros in all other rows:
 
             final = np.zeros_like(traj.qpos)
             final[..., -1, :] = dloss_dqpos_final
@@ -235,11 +318,15 @@ class Trajectory:
             subtree_com: (nstep + 1, nbody, 3), of the centres of mass of subtrees.
             params: names of fields of MjModel whose gradient is wanted too, a list; the names
                 there are: `diffmj.parameter_names()`.
+            efc_force: of the constraint forces (`constraint_forces`), a dict from the number of a
+                step to an array (nefc,) with the rows of that step; steps that are not in it are
+                zero. With a batch a list of them, one per rollout, or None where it is zero.
 
         Raises:
             InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
-                parameter, or a single rollout that failed.
-            UnsupportedError: params, and the model's gradient path is "differences".
+                parameter, no such step, or a single rollout that failed.
+            UnsupportedError: params or efc_force, and the model's gradient path is "differences";
+                efc_force, and the integrator is RK4.
             KeyboardInterrupt: Ctrl-C.
         """
         sim = self._sim
@@ -254,11 +341,13 @@ class Trajectory:
             "subtree_com": subtree_com,
         }
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
-        if not rows:
-            *names, last = given
-            raise InputError(f"backward: give at least one of {', '.join(names)} and {last}")
+        if not rows and efc_force is None:
+            raise InputError(f"backward: give at least one of {', '.join(given)} and efc_force")
         names = _parameters(params)
-        cotangents = _diffmj.CotangentArrays(**rows, params=names)
+        forces = [] if efc_force is None else self._force_cotangents(efc_force)
+        cotangents = _diffmj.CotangentArrays(
+            **rows, efc_force=forces, nstep=self.nstep, params=names
+        )
         if self._batched:
             out = _diffmj.rollout_pullback_batch(
                 sim._model, self._record, cotangents, nthread=sim.nthread
@@ -307,6 +396,45 @@ class Trajectory:
                 "row per state; for a loss of the final state only, fill the other rows with zeros"
             )
         return array.reshape(len(self._record), -1)
+
+    def _force_cotangents(self, value: Any) -> list[dict[int, Array]]:
+        """For each rollout, arrays by the number of their step."""
+        who, one = "backward", "a dict from the number of a step to an array of nefc numbers"
+        if not self._batched:
+            if not isinstance(value, Mapping):
+                raise InputError(f"{who}: efc_force is a {type(value).__name__}, expected {one}")
+            return [self._force_rows("efc_force", value, 0)]
+        batch = len(self._record)
+        words = f"expected a list with one entry per rollout, B = {batch}: {one}, or None"
+        if not isinstance(value, Sequence):
+            raise InputError(f"{who}: efc_force is a {type(value).__name__}, {words}")
+        if len(value) != batch:
+            raise InputError(f"{who}: efc_force has {len(value)} entries, {words}")
+        out = []
+        for i, rows in enumerate(value):
+            if rows is not None and not isinstance(rows, Mapping):
+                raise InputError(
+                    f"{who}: efc_force[{i}] is a {type(rows).__name__}, expected {one}, or None"
+                )
+            out.append(self._force_rows(f"efc_force[{i}]", rows or {}, i))
+        return out
+
+    def _force_rows(self, name: str, rows: Mapping[Any, Any], rollout: int) -> dict[int, Array]:
+        who = "backward"
+        by_step = {to_index(who, f"a step of {name}", k, self.nstep): x for k, x in rows.items()}
+        if not self._record.ok[rollout]:
+            return {}  # its gradient is NaN, whatever the cotangent
+        nefc = self.steps.nefc[rollout] if self._batched else self.steps.nefc
+        out = {}
+        for step, value in by_step.items():
+            array = to_array(who, f"{name}[{step}]", value)
+            if array.shape != (nefc[step],):
+                raise InputError(
+                    f"{who}: {name}[{step}] has shape {array.shape}, expected (nefc,) = "
+                    f"({nefc[step]},): one number per constraint row of the step"
+                )
+            out[step] = array
+        return out
 
     def __repr__(self) -> str:
         batch = f"batch={self.batch}, " if self._batched else ""

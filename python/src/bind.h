@@ -77,6 +77,7 @@ struct PosesBatch {
 // Cotangents, as arrays of a batch.
 struct CotangentArrays {
   Rows qpos, qpos_tangent, qvel, act, xpos, xquat, site_xpos, subtree_com;
+  std::vector<std::vector<std::vector<double>>> efc_force;  // batch x nstep x nefc; empty: 0
   std::vector<std::string> params;
 
   Cotangents at(size_t i) const {
@@ -89,6 +90,7 @@ struct CotangentArrays {
         .xquat = row(xquat, i),
         .site_xpos = row(site_xpos, i),
         .subtree_com = row(subtree_com, i),
+        .efc_force = efc_force.empty() ? std::span<const std::vector<double>>() : efc_force.at(i),
         .params = params,
     };
   }

@@ -1,6 +1,8 @@
 // include/diffmj/gradient.h
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 
+#include <map>
 #include <string>
 
 #include "bind.h"
@@ -10,6 +12,21 @@ namespace diffmj::python {
 namespace {
 
 using Numbers = nb::ndarray<nb::numpy, double>;
+
+// Cotangents of the constraint forces of one rollout: the numbers of a step by its number.
+using ForceRows =
+    std::map<size_t, nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
+
+// batch x nstep x nefc; steps that are not there are empty
+std::vector<std::vector<std::vector<double>>> by_step(const std::vector<ForceRows>& batch,
+                                                      size_t nstep) {
+  std::vector<std::vector<std::vector<double>>> out;
+  for (const ForceRows& rows : batch) {
+    std::vector<std::vector<double>>& steps = out.emplace_back(nstep);
+    for (const auto& [step, x] : rows) steps.at(step).assign(x.data(), x.data() + x.size());
+  }
+  return out;
+}
 
 // One field of every gradient, get(gradient): batch x size, the numbers of each in a row.
 template <class Get>
@@ -39,16 +56,19 @@ void bind_gradient(nb::module_& m) {
       .def(
           "__init__",
           [](CotangentArrays* self, Rows qpos, Rows qpos_tangent, Rows qvel, Rows act, Rows xpos,
-             Rows xquat, Rows site_xpos, Rows subtree_com, std::vector<std::string> params) {
-            new (self)
-                CotangentArrays{std::move(qpos),      std::move(qpos_tangent), std::move(qvel),
-                                std::move(act),       std::move(xpos),         std::move(xquat),
-                                std::move(site_xpos), std::move(subtree_com),  std::move(params)};
+             Rows xquat, Rows site_xpos, Rows subtree_com, const std::vector<ForceRows>& efc_force,
+             size_t nstep, std::vector<std::string> params) {
+            new (self) CotangentArrays{std::move(qpos),           std::move(qpos_tangent),
+                                       std::move(qvel),           std::move(act),
+                                       std::move(xpos),           std::move(xquat),
+                                       std::move(site_xpos),      std::move(subtree_com),
+                                       by_step(efc_force, nstep), std::move(params)};
           },
           nb::kw_only(), "qpos"_a = nb::none(), "qpos_tangent"_a = nb::none(),
           "qvel"_a = nb::none(), "act"_a = nb::none(), "xpos"_a = nb::none(),
           "xquat"_a = nb::none(), "site_xpos"_a = nb::none(), "subtree_com"_a = nb::none(),
-          "params"_a);
+          "efc_force"_a, "nstep"_a, "params"_a,
+          "efc_force: for each rollout, arrays by the number of their step; empty: 0.");
 
   nb::class_<GradientBatch>(m, "GradientBatch", "Gradients of rollouts: batch x size.")
       .def_prop_ro("qpos", field(&Gradient::qpos), kOwner)

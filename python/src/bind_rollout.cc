@@ -1,4 +1,6 @@
 // include/diffmj/rollout.h
+#include <nanobind/stl/pair.h>
+
 #include <cstdint>
 
 #include "bind.h"
@@ -70,6 +72,21 @@ auto pose(std::vector<double> Poses::*member) {
     const std::vector<double>& all = x.all.*member;
     const size_t rows = x.batch * x.rows;
     return ReadOnly(all.data(), {x.batch, x.rows, rows == 0 ? 0 : all.size() / rows}, nb::find(x));
+  };
+}
+
+// a copy of a C++ array
+template <class T>
+nb::ndarray<nb::numpy, T> copied(const T* from, std::initializer_list<size_t> shape) {
+  size_t n = 1;
+  for (const size_t size : shape) n *= size;
+  return new_array(std::vector<T>(from, from + n), shape);
+}
+
+template <class T>
+auto rows_of(std::vector<T> ConstraintForces::*member) {
+  return [member](const ConstraintForces& x) {
+    return copied((x.*member).data(), {(x.*member).size()});
   };
 }
 
@@ -153,6 +170,27 @@ void bind_rollout(nb::module_& m) {
       .def_prop_ro("site_xpos", pose(&Poses::site_xpos), kOwner)
       .def_prop_ro("subtree_com", pose(&Poses::subtree_com), kOwner);
 
+  nb::class_<ContactRecord>(m, "ContactRecord", "A contact of a step.")
+      .def_prop_ro("geom", [](const ContactRecord& x) { return std::pair(x.geom[0], x.geom[1]); })
+      .def_prop_ro(
+          "pos", [](const ContactRecord& x) { return copied(x.pos, {3}); }, kOwner)
+      .def_prop_ro(
+          "frame",
+          [](const ContactRecord& x) {
+            return copied(x.frame, {3, 3});
+          },
+          kOwner)
+      .def_ro("row", &ContactRecord::row)
+      .def_ro("dim", &ContactRecord::dim)
+      .def_prop_ro(
+          "force", [](const ContactRecord& x) { return copied(x.force, {6}); }, kOwner);
+
+  nb::class_<ConstraintForces>(m, "ConstraintForces", "Constraint forces of a step.")
+      .def_prop_ro("force", rows_of(&ConstraintForces::force), kOwner)
+      .def_prop_ro("type", rows_of(&ConstraintForces::type), kOwner)
+      .def_prop_ro("id", rows_of(&ConstraintForces::id), kOwner)
+      .def_prop_ro("contacts", [](const ConstraintForces& x) { return x.contacts; });
+
   m.def(
       "rollout",
       [](const Model& model, const InputArrays& inputs, int nstep) {
@@ -185,6 +223,13 @@ void bind_rollout(nb::module_& m) {
         return signals.run([&] { return poses_of(model, batch, signals); });
       },
       "model"_a, "trajectories"_a, "Poses at every state.");
+  m.def(
+      "constraint_forces",
+      [](const Model& model, const TrajectoryBatch& batch, size_t rollout, int step) {
+        const nb::gil_scoped_release no_gil;
+        return constraint_forces(model, batch.items.at(rollout), step);
+      },
+      "model"_a, "trajectories"_a, "rollout"_a, "step"_a, "Constraint forces of one step.");
 }
 
 }  // namespace diffmj::python

@@ -17,6 +17,16 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
     throw InputError("constraint_forces: step is " + std::to_string(step) + ", expected 0 to " +
                      std::to_string(t.nstep - 1));
   }
+  // the same that backward refuses
+  const bool rk4 = model.integrator() == Integrator::kRk4;
+  if (rk4 || model.gradient_path() == GradientPath::kDifferences) {
+    const std::string& reason = model.gradient_path_reason();
+    throw UnsupportedError(std::string("constraint_forces: not there with ") +
+                           (rk4 ? "integrator RK4, whose step has four sets of forces"
+                                : "steps that are differentiated by differences" +
+                                      (reason.empty() ? "" : " (" + reason + ")")) +
+                           "; use Euler, implicit or implicitfast");
+  }
   const mjModel* m = model.mj();
   WorkspaceLease workspace(model.impl());
   mjData* d = workspace->data.get();
