@@ -77,8 +77,8 @@ TEST_P(AnalyticZoo, AgreesWithOracle) {
 
 // with its constraints
 TEST_P(AnalyticZoo, ConstrainedAgreesWithOracle) {
-  for (const Integrator integrator : {Integrator::kEuler, Integrator::kImplicit,
-                                      Integrator::kImplicitFast, Integrator::kRk4}) {
+  for (const Integrator integrator :
+       {Integrator::kEuler, Integrator::kImplicit, Integrator::kImplicitFast, Integrator::kRk4}) {
     SCOPED_TRACE(integrator_name(integrator));
     const bool implicit =
         integrator == Integrator::kImplicit || integrator == Integrator::kImplicitFast;

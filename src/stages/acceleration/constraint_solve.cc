@@ -84,10 +84,17 @@ bool factorize(Matrix& H, Workspace& workspace) {
       H(k, j) /= pivot;
       column.push_back(j);
     }
+    // neighbours without a gap are one segment of the row, which vectorises
+    const auto count = static_cast<int>(column.size() - begin);
+    const bool dense = count > 0 && column.back() - column[begin] + 1 == count;
     for (size_t p = begin; p < column.size(); p++) {
-      const int i = column[p];
+      const int i = column[p], first = column[begin];
       const double scale = H(k, i);
-      for (size_t q = begin; q <= p; q++) H(i, column[q]) -= scale * H(k, column[q]);
+      if (dense) {
+        H.row(i).segment(first, i - first + 1) -= scale * H.row(k).segment(first, i - first + 1);
+      } else {
+        for (size_t q = begin; q <= p; q++) H(i, column[q]) -= scale * H(k, column[q]);
+      }
     }
     row.push_back(static_cast<int>(column.size()));
   }
@@ -212,6 +219,16 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
     for (int k = 0; k < dim; k++) {
       count[k] = read_row(m, d, i + k, &workspace.row_column[static_cast<size_t>(k) * nv],
                           &workspace.row_value[static_cast<size_t>(k) * nv]);
+    }
+    if (dim == 1) {
+      // columns ascend: the lower triangle of one row's outer product
+      const int* c = workspace.row_column.data();
+      const double* v = workspace.row_value.data();
+      for (int p = 0; p < count[0]; p++) {
+        const double scale = S[0] * v[p];
+        for (int q = 0; q <= p; q++) H(c[p], c[q]) += scale * v[q];
+      }
+      continue;
     }
     for (int j = 0; j < dim; j++) {
       for (int k = 0; k < dim; k++) {

@@ -3,6 +3,7 @@
 #include <Eigen/Geometry>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "mj/call.h"
 
@@ -144,11 +145,11 @@ class PairPullback {
                      bar_[k].dist * n + pos_bar - 0.5 * n * n.dot(pos_bar));
   }
 
+  // inside mj_call
   void detect(Detected& out) {
     const mjfCollision collide = mjCOLLISIONFUNC[m_->geom_type[g1_]][m_->geom_type[g2_]];
     const double margin = detection_margin(m_, d_->contact[first_]);
-    mj_call("the collision function",
-            [&] { out.n = collide(m_, d_, out.contact.data(), g1_, g2_, margin); });
+    out.n = collide(m_, d_, out.contact.data(), g1_, g2_, margin);
   }
 
   // how much the contacts change, weighted, when the second geom moves by s along direction k
@@ -265,7 +266,10 @@ void contact_frame_pullback(const Vector3& normal, const Vector3& tangent,
 
 void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                         Workspace& workspace) {
-  PairPullback(impl, first, n, bar, workspace).run();
+  // one guard for all calls of the collider: nothing in the pullback needs a destructor
+  PairPullback pair(impl, first, n, bar, workspace);
+  static_assert(std::is_trivially_destructible_v<PairPullback>);
+  mj_call("the collision function", [&] { pair.run(); });
 }
 
 }  // namespace diffmj
