@@ -130,6 +130,13 @@ def test_stub_mentions_every_name_of_the_extension():
             assert members <= stubbed[name]
 
 
-def test_examples_are_short():
-    examples = Path(__file__).parents[2] / "examples"
-    assert len((examples / "01_first_gradient.py").read_text().splitlines()) < 60
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_short_and_run(example):
+    text = example.read_text()
+    assert len(text.splitlines()) < 80
+    done = run_python(f"import runpy; runpy.run_path({str(example)!r})", example.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
