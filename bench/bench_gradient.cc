@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "harness/models.h"
+#include "harness/myo_models.h"
 
 namespace diffmj {
 namespace {
@@ -67,9 +68,12 @@ const bool kRegistered = [] {
         ("gradient/" + scene.name).c_str(),
         [scene](benchmark::State& state) { bench_gradient(state, scene); });
   }
-  benchmark::RegisterBenchmark("gradient/muscle_hand", [](benchmark::State& state) {
-    bench_gradient(state, muscle_hand());
-  });
+  if (!has_myo_models()) return true;
+  for (const std::string& name : myo_names()) {
+    benchmark::RegisterBenchmark(("gradient/myo_" + name).c_str(), [name](benchmark::State& state) {
+      bench_gradient(state, myo_scene(name));
+    });
+  }
   return true;
 }();
 

@@ -13,7 +13,8 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// the state after nstep steps
+}  // namespace
+
 State after(const Scene& scene, int nstep) {
   const Trajectory t = rollout(scene.model, scene.input(), nstep);
   if (!t.ok()) throw Error(scene.name + ": " + t.message);
@@ -22,8 +23,6 @@ State after(const Scene& scene, int nstep) {
           .qvel = {t.qvel.end() - t.nv, t.qvel.end()},
           .act = {t.act.end() - t.na, t.act.end()}};
 }
-
-}  // namespace
 
 RolloutInput Scene::input() const {
   return {.qpos = x.qpos,
@@ -486,19 +485,6 @@ Scene hand_with_object(const ModelOptions& options) {
   // close until it holds the box
   for (int i = 0; i < model.nu(); i++) scene.ctrl.push_back(i % 4 == 0 ? 0.0 : 0.5);
   scene.x = after(scene, 400);
-  return scene;
-}
-
-Scene muscle_hand() {
-  const Path root = DIFFMJ_MYOSUITE_DIR;
-  Model model = Model::from_file((root / "envs/myo/assets/hand/myohand_baoding.xml").string());
-  Scene scene{.name = "muscle hand", .model = model, .x = default_state(model)};
-  const auto nu = static_cast<size_t>(model.nu());
-  scene.ctrl.assign(nu, 0.1);
-  scene.x = after(scene, 600);
-  // away from ctrl = act, where the time constant of muscles changes
-  for (size_t i = 0; i < nu; i++)
-    scene.ctrl[i] = 0.2 + 0.6 * static_cast<double>(i * 7919 % 97) / 97;
   return scene;
 }
 

@@ -1,4 +1,5 @@
-// Models to test on: the zoo of tests/testdata/zoo, seeded random models, MyoSuite's hand.
+// Models to test on: the zoo of tests/testdata/zoo, seeded random models, models to benchmark.
+// MyoSuite's are in myo_models.h.
 #ifndef DIFFMJ_TESTS_HARNESS_MODELS_H_
 #define DIFFMJ_TESTS_HARNESS_MODELS_H_
 
@@ -20,6 +21,9 @@ struct Scene {
 
   RolloutInput input() const;
 };
+
+// The state after nstep steps.
+State after(const Scene& scene, int nstep);
 
 // Every model of the zoo at its keyframe "test", except those that are refused.
 std::vector<std::string> zoo_names();
@@ -50,9 +54,6 @@ Scene tree_50(const ModelOptions& options = {});
 Scene humanoid_on_floor(const ModelOptions& options = {});
 Scene box_stack(const ModelOptions& options = {});
 Scene hand_with_object(const ModelOptions& options = {});
-
-// MyoSuite's hand with two balls in it, after they have come to lie in the palm.
-Scene muscle_hand();
 
 // One evaluation or rollout as an Operation on z = (tangent of x, rows of ctrl, rows of
 // qfrc_applied); y are all states of the rollout, as tangents from the unperturbed one.

@@ -3,6 +3,7 @@ differences."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,21 @@ def supported_zoo() -> list[str]:
         if not newer and "springyield" not in path.stem:
             names.append(path.stem)
     return names
+
+
+def myo_files() -> dict[str, str]:
+    """MyoSuite's models by name, as paths within its package: those the C++ tests use."""
+    lines = (ZOO.parent / "myo_models.txt").read_text().splitlines()
+    rows = (line.split() for line in lines if line and not line.startswith("#"))
+    return {name: path for name, _, path in rows}
+
+
+def load_myo(name: str) -> mujoco.MjModel:
+    """One of MyoSuite's models; its package is found but never imported."""
+    spec = importlib.util.find_spec("myosuite")
+    if spec is None:
+        pytest.skip("no package myosuite: `make setup` installs it")
+    return mujoco.MjModel.from_xml_path(str(Path(spec.origin).parent / myo_files()[name]))
 
 
 def load(name: str, tight: bool = False) -> mujoco.MjModel:
@@ -222,6 +238,12 @@ def along(gradient: diffmj.Gradient, direction: dict[str, np.ndarray]) -> float:
         + gradient.act @ direction["act"]
         + np.sum(gradient.ctrl * direction["ctrl"])
     )
+
+
+@pytest.fixture(params=myo_files())
+def myo_model(request: pytest.FixtureRequest) -> mujoco.MjModel:
+    """Every one of MyoSuite's models in turn."""
+    return load_myo(request.param)
 
 
 @pytest.fixture

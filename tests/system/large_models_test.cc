@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/models.h"
+#include "harness/myo_models.h"
 #include "harness/tolerances.h"
 
 namespace diffmj {
@@ -17,7 +18,8 @@ TEST(LargeModels, HumanoidMatchesDifferences) {
 }
 
 TEST(LargeModels, MuscleHandMatchesDifferences) {
-  const Scene scene = muscle_hand();
+  DIFFMJ_NEED_MYO_MODELS();
+  const Scene scene = myo_scene("hand_balls");
   const Trajectory t = rollout(scene.model, scene.input(), 1);
   ASSERT_GT(t.steps[0].ncon, 5);  // the balls lie in the palm
   for (int nstep : {1, 10}) {
