@@ -72,6 +72,10 @@ const std::array<ParameterField, kParameterCount>& parameter_fields() {
       DIFFMJ_FIELD(kEqSolimp, eq_solimp, neq, mjNIMP, kFree),
       DIFFMJ_FIELD(kBodyInvweight0, body_invweight0, nbody, 2, kFree),
       DIFFMJ_FIELD(kDofInvweight0, dof_invweight0, nv, 1, kFree),
+      DIFFMJ_FIELD(kTendonStiffness, tendon_stiffness, ntendon, 1, kFree),
+      DIFFMJ_FIELD(kTendonDamping, tendon_damping, ntendon, 1, kFree),
+      DIFFMJ_FIELD(kTendonLengthspring, tendon_lengthspring, ntendon, 2, kFree),
+      DIFFMJ_FIELD(kTendonRange, tendon_range, ntendon, 2, kFree),
   }};
   return fields;
 }

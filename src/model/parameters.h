@@ -51,8 +51,12 @@ enum class Parameter : int {
   kEqSolimp,
   kBodyInvweight0,
   kDofInvweight0,
+  kTendonStiffness,
+  kTendonDamping,
+  kTendonLengthspring,
+  kTendonRange,
 };
-inline constexpr int kParameterCount = 37;
+inline constexpr int kParameterCount = 41;
 inline constexpr Parameter kFirstOfConstraints = Parameter::kGeomSize;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the

@@ -35,9 +35,10 @@ Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
   const auto nout = static_cast<size_t>(impl.mj()->nout),
              nactuator = static_cast<size_t>(impl.mj()->nactuator);
   for (auto* x : {&lambda_actuation, &lambda_gravcomp, &actuation_moment, &b, &difference_ab,
-                  &v_plus_b, &v_minus_b, &zero, &armature_bar}) {
+                  &v_plus_b, &v_minus_b, &zero, &armature_bar, &tendon_y}) {
     x->resize(nv);
   }
+  tendons.resize(static_cast<size_t>(impl.mj()->ntendon));
   actuation_y.resize(3 * nv);
   for (auto* x : {&actuation_act_dot_bar, &actuation_act, &actuation_act_dot}) x->resize(na);
   for (auto* x :

@@ -11,6 +11,7 @@
 #include "mj/view.h"
 #include "model/model_impl.h"
 #include "stages/position/kinematics.h"
+#include "stages/position/tendon.h"
 
 namespace diffmj {
 
@@ -64,6 +65,8 @@ class Workspace {
     std::vector<double> pos;  // of efc_pos, through aref, the impedance and so R
   };
   RowsBar rows_bar;
+  std::vector<TendonBar> tendons;  // ntendon
+  std::vector<double> tendon_y;    // nv
   std::vector<double> J_lambda;                                                 // nefc
   std::vector<double> lambda_actuation, lambda_gravcomp;                        // nv
   std::vector<double> actuation_y, actuation_moment;                            // 3 nv, nv

@@ -4,7 +4,9 @@
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
+#include "stages/acceleration/tendon_armature.h"
 #include "stages/position/constraint_rows.h"
+#include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
 #include "stages/velocity/fluid.h"
 #include "stages/velocity/passive.h"
@@ -84,7 +86,6 @@ void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec
 
 std::string analytic_obstacle(const mjModel* m) {
   if (m->nflex > 0) return element(m, mjOBJ_FLEX, 0);
-  if (m->ntendon > 0) return element(m, mjOBJ_TENDON, 0);
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     const std::string what = actuation_obstacle(m, i);
     if (!what.empty()) return element(m, mjOBJ_ACTUATOR, i) + ": " + what;
@@ -99,9 +100,13 @@ void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& work
     write_input(m, d, in);
     mj_kinematics(m, d);
     mj_comPos(m, d);
+    mj_tendon(m, d);
     mj_makeM(m, d);
     // the derivatives of implicit integrators read velocities of bodies
     if (impl.advance == Advance::kImplicit) mj_comVel(m, d);
+    for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
+      d->ten_velocity[i] = tendon_rate(m, d, i, in.qvel);
+    }
     if (m->nactuator == 0) return;
     mj_transmission(m, d);
     for (int i = 0; i < static_cast<int>(m->nout); i++) {
@@ -137,11 +142,19 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     s.clear();
     s.use(m, d, lambda, s.L);
     inverse_dynamics_pullback(m, d, -1, s, params);
+    if (m->ntendon > 0) {
+      tendon_armature_pullback(m, d, -1, workspace.tendons, qpos_bar, workspace.tendon_y, s,
+                               params);
+    }
     if (metric && !same) {
       eigen(Vec(workspace.difference_ab)) = eigen(problem.qacc) - eigen(problem.b);
       s.use(m, d, mu, s.U);
       s.use(m, d, workspace.difference_ab, s.C);
       mass_form_pullback(m, d, 1, s.U, s.C, s, params);
+      if (m->ntendon > 0) {
+        tendon_mass_form_pullback(m, d, 1, mu, workspace.difference_ab, workspace.tendons, qpos_bar,
+                                  workspace.tendon_y, s, params);
+      }
     }
     if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
       for (size_t k = 0; k < lambda.size(); k++) {
@@ -155,12 +168,17 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     if (passive_enabled(m)) {
       spring_pullback(m, d, lambda, qpos_bar, params);
       damper_pullback(m, lambda, qvel, m->opt.timestep, mu, problem.b, qvel_bar, params);
+      if (m->ntendon > 0) {
+        tendon_passive_pullback(m, d, lambda, qvel, m->opt.timestep, implicit ? mu : CVec(),
+                                problem.b, workspace.tendons, qpos_bar, workspace.tendon_y, s,
+                                params);
+      }
       gravcomp_pullback(m, d, gravcomp_motion(m, d, lambda, workspace), s, params);
     }
+    if (implicit && (has_fluid(m) || m->ntendon > 0)) s.use(m, d, problem.b, s.B);
     if (has_fluid(m)) {
       fluid_pullback(m, d, s.L, s);
       if (implicit) {
-        s.use(m, d, problem.b, s.B);
         fluid_metric_pullback(m, d, m->opt.timestep, same ? s.L : s.U, s.B, s);
       }
     }
@@ -188,6 +206,11 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
       s.use(m, d, problem.qacc, s.Q);
       constraint_force_pullback(m, d, lambda, problem.force_bar, workspace);
       constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
+    }
+
+    if (m->ntendon > 0) {
+      tendon_pullback(m, d, workspace.tendons, {&s.L, &s.V, &s.Q, same ? &s.L : &s.U, &s.B, &s.C},
+                      qpos_bar, qvel_bar, s, params);
     }
 
     kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);

@@ -132,6 +132,12 @@ StageBar::StageBar(const Stage& stage, Vec z_bar) {
                                        const StagePullback& pullback,
                                        const CheckStageOptions& options) {
   Stage stage(scene, options.parameters);
+  return check_stage(stage, forward, pullback, options);
+}
+
+::testing::AssertionResult check_stage(Stage& stage, const StageForward& forward,
+                                       const StagePullback& pullback,
+                                       const CheckStageOptions& options) {
   size_t allocated = 0;
   const Operation op = {
       .forward =
@@ -152,9 +158,13 @@ StageBar::StageBar(const Stage& stage, Vec z_bar) {
           },
   };
   const double tolerance = options.tolerance < 0 ? tolerances().smooth : options.tolerance;
-  const auto result =
-      check_pullback(op, Vector(stage.size()), stage.size(),
-                     {.tolerance = tolerance, .smallest = 1e-2, .directions = options.directions});
+  const auto result = check_pullback(op, Vector(stage.size()), stage.size(),
+                                     {.tolerance = tolerance,
+                                      .smallest = 1e-2,
+                                      .step = options.step,
+                                      .levels = options.levels,
+                                      .directions = options.directions,
+                                      .seed = options.seed});
   if (result && allocated > 0) {
     return ::testing::AssertionFailure() << "the pullback allocates " << allocated << " times";
   }

@@ -73,10 +73,17 @@ struct CheckStageOptions {
   std::vector<Parameter> parameters = {};
   double tolerance = -1;  // < 0: tolerances().smooth
   int directions = 4;
+  double step = 1e-3;  // of check_pullback
+  int levels = 14;
+  unsigned seed = 1;
 };
 
 // check_pullback of a stage with its share of kinematics; it must not allocate either.
 ::testing::AssertionResult check_stage(const Scene& scene, const StageForward& forward,
+                                       const StagePullback& pullback,
+                                       const CheckStageOptions& options = {});
+// The same at the scene's state in a stage that may be used again (options.parameters are its own).
+::testing::AssertionResult check_stage(Stage& stage, const StageForward& forward,
                                        const StagePullback& pullback,
                                        const CheckStageOptions& options = {});
 

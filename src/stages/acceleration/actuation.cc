@@ -538,7 +538,10 @@ bool has_controllers(const mjModel* m) {
 }
 
 std::string actuation_obstacle(const mjModel* m, int i) {
-  if (m->actuator_trntype[i] == mjTRN_TENDON) return "a tendon transmission";
+  if (m->actuator_trntype[i] == mjTRN_TENDON &&
+      m->tendon_actfrclimited[m->actuator_trnid[2 * i]]) {
+    return "a tendon with actuatorfrcrange";
+  }
   if (m->actuator_trntype[i] == mjTRN_BODY) return "a body transmission (adhesion)";
   if (m->actuator_dyntype[i] == mjDYN_MUSCLE || m->actuator_gaintype[i] == mjGAIN_MUSCLE ||
       m->actuator_biastype[i] == mjBIAS_MUSCLE) {

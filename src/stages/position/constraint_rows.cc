@@ -39,8 +39,16 @@ class Rows {
           qvel_bar_[static_cast<size_t>(d_->efc_id[i])] += bar_.J_v[static_cast<size_t>(i)];
           i++;
           break;
+        case mjCNSTR_FRICTION_TENDON:
+          tendon(i, d_->efc_id[i], 1);
+          i++;
+          break;
         case mjCNSTR_LIMIT_JOINT:
           i += limit(i);
+          break;
+        case mjCNSTR_LIMIT_TENDON:
+          tendon_limit(i);
+          i++;
           break;
         case mjCNSTR_CONTACT_FRICTIONLESS:
         case mjCNSTR_CONTACT_PYRAMIDAL:
@@ -67,6 +75,27 @@ class Rows {
     const auto k = static_cast<size_t>(dof);
     qvel_bar_[k] += J * at(bar_.J_v, i);
     qpos_bar_[k] += J * at(bar_.pos, i);
+  }
+
+  // a row that is a constant multiple of a tendon's rate, and of its violation's
+  void tendon(int i, int tendon, double J) {
+    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    bar.rate[TendonBar::kLambda] += J * at(bar_.J_lambda, i);
+    bar.rate[TendonBar::kA] += J * at(bar_.J_a, i);
+    bar.rate[TendonBar::kV] += J * at(bar_.J_v, i);
+    bar.length += J * at(bar_.pos, i);
+  }
+
+  void tendon_limit(int i) {
+    // lower limits come first, if both of a tendon are there
+    const int id = d_->efc_id[i];
+    const bool second =
+        i > 0 && d_->efc_type[i - 1] == mjCNSTR_LIMIT_TENDON && d_->efc_id[i - 1] == id;
+    const bool upper = second || d_->efc_pos[i] != d_->ten_length[id] - m_->tendon_range[2 * id];
+    tendon(i, id, upper ? -1 : 1);
+    if (const Vec to = params_[Parameter::kTendonRange]; !to.empty()) {
+      to[2 * static_cast<size_t>(id) + (upper ? 1 : 0)] += (upper ? 1 : -1) * at(bar_.pos, i);
+    }
   }
 
   int limit(int i) {
@@ -103,6 +132,9 @@ class Rows {
       case mjEQ_JOINT:
         joint_equality(i);
         return 1;
+      case mjEQ_TENDON:
+        tendon_equality(i);
+        return 1;
       case mjEQ_CONNECT:
         anchors(i);
         return 3;
@@ -126,6 +158,22 @@ class Rows {
     const double curvature = 2 * c[2] + x * (6 * c[3] + x * 12 * c[4]);
     scalar(i, dof, -slope);
     qpos_bar_[static_cast<size_t>(dof)] -= curvature * weighted(i, dof);
+  }
+
+  void tendon_equality(int i) {
+    const int id = d_->efc_id[i], t1 = m_->eq_obj1id[id], t2 = m_->eq_obj2id[id];
+    tendon(i, t1, 1);
+    if (t2 < 0) return;
+    const mjtNum* c = m_->eq_data + mjNEQDATA * id;
+    const double x = d_->ten_length[t2] - m_->tendon_length0[t2];
+    const double slope = c[1] + x * (2 * c[2] + x * (3 * c[3] + x * 4 * c[4]));
+    const double curvature = 2 * c[2] + x * (6 * c[3] + x * 12 * c[4]);
+    tendon(i, t2, -slope);
+    // the row's own J varies with the length
+    const double rates = at(bar_.J_lambda, i) * tendon_rate(m_, d_, t2, s_.L.y) +
+                         at(bar_.J_a, i) * tendon_rate(m_, d_, t2, s_.Q.y) +
+                         at(bar_.J_v, i) * tendon_rate(m_, d_, t2, s_.V.y);
+    workspace_.tendons[static_cast<size_t>(t2)].length -= curvature * rates;
   }
 
   // the two points of a connect or weld: rows are the world coordinates of their difference

@@ -8,6 +8,7 @@
 //   friction loss      J = e_dof
 //   joint limit        J = ∓e_dof, r = ±(range - q);  ball: J = -axis of log q, r = range - |log q|
 //   joint equality     J = e_1 - p'(q_2) e_2, r = q_1 - p(q_2)
+//   tendon limit, friction loss, equality: the same of a tendon's length and rate
 //   connect, weld      velocities of two points relative to each other, and of the relative
 //   rotation contact            velocities in the contact's frame: stages/position/collision.h
 //   gives its derivatives
@@ -22,8 +23,8 @@
 
 namespace diffmj {
 
-// Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to qpos_bar
-// and qvel_bar (nv), and to site_pos.
+// Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to the
+// cotangents of tendons, to qpos_bar and qvel_bar (nv), to site_pos and tendon_range.
 void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace);
 

@@ -4,6 +4,7 @@
 
 #include "base/dual.h"
 #include "base/rotation.h"
+#include "stages/position/tendon.h"
 
 namespace diffmj {
 namespace {
@@ -256,6 +257,20 @@ void orientation_pullback(const mjModel* m, const mjData* d, int actuator, CVec 
   }
 }
 
+// gear times the tendon's length and moment arms
+void tendon_transmission_pullback(const mjModel* m, const mjData* d, int actuator,
+                                  double length_bar, Vec y, Vec qpos_bar, Sweep& s,
+                                  const ParameterBar& params) {
+  const int out = m->actuator_outadr[actuator], tendon = m->actuator_trnid[2 * actuator];
+  const double gear = m->actuator_gear[6 * out];
+  if (params.wants(Parameter::kActuatorGear)) {
+    gear_part(params, out, 0)[0] +=
+        length_bar * d->ten_length[tendon] + tendon_rate(m, d, tendon, y);
+  }
+  eigen(y) *= gear;
+  tendon_direction_pullback(m, d, tendon, gear * length_bar, y, qpos_bar, s, params);
+}
+
 }  // namespace
 
 double moment_dot(const mjData* d, int out, CVec y) {
@@ -292,6 +307,9 @@ void transmission_pullback(const mjModel* m, const mjData* d, int actuator, CVec
       break;
     case mjTRN_SLIDERCRANK:
       slidercrank_pullback(m, d, actuator, length_bar[0], y, s, params);
+      break;
+    case mjTRN_TENDON:
+      tendon_transmission_pullback(m, d, actuator, length_bar[0], y, qpos_bar, s, params);
       break;
     case mjTRN_SO3:
       orientation_pullback(m, d, actuator, length_bar, y, qpos_bar, s);

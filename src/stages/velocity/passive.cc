@@ -1,5 +1,6 @@
 #include "stages/velocity/passive.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/rotation.h"
@@ -10,8 +11,12 @@ namespace {
 
 // k(x) and the derivative of x k(x)
 struct Stiffness {
-  Stiffness(const mjModel* m, int joint) : linear(m->jnt_stiffness[joint]) {
-    for (int i = 0; i < mjNPOLY; i++) poly[i] = m->jnt_stiffnesspoly[mjNPOLY * joint + i];
+  Stiffness(double k, const mjtNum* higher) : linear(k) { std::copy_n(higher, mjNPOLY, poly); }
+  static Stiffness of_joint(const mjModel* m, int joint) {
+    return {m->jnt_stiffness[joint], m->jnt_stiffnesspoly + mjNPOLY * joint};
+  }
+  static Stiffness of_tendon(const mjModel* m, int tendon) {
+    return {m->tendon_stiffness[tendon], m->tendon_stiffnesspoly + mjNPOLY * tendon};
   }
   bool any() const {
     if (linear != 0) return true;
@@ -52,6 +57,19 @@ void for_each_joint_actuator(const mjModel* m, int joint, Fn&& fn) {
         m->actuator_trntype[i] == mjTRN_JOINT || m->actuator_trntype[i] == mjTRN_JOINTINPARENT;
     if (on_joint && m->actuator_trnid[2 * i] == joint) fn(i);
   }
+}
+template <class Fn>
+void for_each_tendon_actuator(const mjModel* m, int tendon, Fn&& fn) {
+  if (m->tendon_actuatorid[tendon] == -1) return;
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    if (m->actuator_trntype[i] == mjTRN_TENDON && m->actuator_trnid[2 * i] == tendon) fn(i);
+  }
+}
+
+// d(gear²)/d(gear) of an actuator that adds gear² times its own damping or armature
+void add_gear_bar(const mjModel* m, int actuator, double bar, Vec gear_bar) {
+  const int out = m->actuator_outadr[actuator];
+  gear_bar[6 * static_cast<size_t>(out)] += 2 * m->actuator_gear[6 * out] * bar;
 }
 
 // X in the axes of a frame with rotation R at a point of a body; velocities relative to wind
@@ -96,7 +114,7 @@ void spring_pullback(const mjModel* m, const mjData* d, CVec lambda, Vec qpos_ba
   const Vec stiffness_bar = params[Parameter::kJntStiffness],
             spring_bar = params[Parameter::kQposSpring];
   for (int joint = 0; joint < static_cast<int>(m->njnt); joint++) {
-    const Stiffness k(m, joint);
+    const Stiffness k = Stiffness::of_joint(m, joint);
     double k_bar = 0;
     if (!k.any() && stiffness_bar.empty()) continue;
     auto q = static_cast<size_t>(m->jnt_qposadr[joint]);
@@ -139,15 +157,43 @@ void spring_pullback(const mjModel* m, const mjData* d, CVec lambda, Vec qpos_ba
   }
 }
 
-Damping::Damping(const mjModel* m, int dof) : linear(m->dof_damping[dof]) {
-  for (int i = 0; i < mjNPOLY; i++) poly[i] = m->dof_dampingpoly[mjNPOLY * dof + i];
-  for_each_joint_actuator(m, m->dof_jntid[dof], [&](int actuator) {
-    const double gear = m->actuator_gear[6 * m->actuator_outadr[actuator]];
-    linear += gear * gear * m->actuator_damping[actuator];
-    for (int i = 0; i < mjNPOLY; i++) {
-      poly[i] += gear * gear * m->actuator_dampingpoly[mjNPOLY * actuator + i];
-    }
-  });
+Damping::Damping(double constant, const mjtNum* higher) : linear(constant) {
+  std::copy_n(higher, mjNPOLY, poly);
+}
+
+void Damping::add_actuator(const mjModel* m, int actuator) {
+  const double gear = m->actuator_gear[6 * m->actuator_outadr[actuator]];
+  linear += gear * gear * m->actuator_damping[actuator];
+  for (int i = 0; i < mjNPOLY; i++) {
+    poly[i] += gear * gear * m->actuator_dampingpoly[mjNPOLY * actuator + i];
+  }
+}
+
+Damping::Damping(const mjModel* m, int dof)
+    : Damping(m->dof_damping[dof], m->dof_dampingpoly + static_cast<ptrdiff_t>(mjNPOLY) * dof) {
+  for_each_joint_actuator(m, m->dof_jntid[dof], [&](int i) { add_actuator(m, i); });
+}
+
+Damping Damping::of_actuator(const mjModel* m, int actuator) {
+  return {m->actuator_damping[actuator],
+          m->actuator_dampingpoly + static_cast<ptrdiff_t>(mjNPOLY) * actuator};
+}
+
+Damping Damping::of_tendon(const mjModel* m, int tendon) {
+  Damping B(m->tendon_damping[tendon],
+            m->tendon_dampingpoly + static_cast<ptrdiff_t>(mjNPOLY) * tendon);
+  for_each_tendon_actuator(m, tendon, [&](int i) { B.add_actuator(m, i); });
+  return B;
+}
+
+bool Damping::any() const {
+  return linear != 0 || std::any_of(poly, poly + mjNPOLY, [](double p) { return p != 0; });
+}
+
+double Damping::value(double v) const {
+  double out = linear, power = 1;
+  for (double p : poly) out += p * (power *= std::abs(v));
+  return out;
 }
 
 double Damping::slope(double v) const {
@@ -176,16 +222,8 @@ void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu
     if (!damping_bar.empty()) damping_bar[k] -= lambda[k] * v + implicit;
     if (gear_bar.empty()) continue;
     for_each_joint_actuator(m, m->dof_jntid[dof], [&](int actuator) {
-      // the damping of this actuator alone, gear² times its own
-      const int out = m->actuator_outadr[actuator];
-      double value = m->actuator_damping[actuator], slope = value, power = 1;
-      for (int i = 0; i < mjNPOLY; i++) {
-        power *= std::abs(v);
-        value += m->actuator_dampingpoly[mjNPOLY * actuator + i] * power;
-        slope += (i + 2) * m->actuator_dampingpoly[mjNPOLY * actuator + i] * power;
-      }
-      gear_bar[6 * static_cast<size_t>(out)] -=
-          2 * m->actuator_gear[6 * out] * (lambda[k] * v * value + implicit * slope);
+      const Damping own = Damping::of_actuator(m, actuator);
+      add_gear_bar(m, actuator, -lambda[k] * v * own.value(v) - implicit * own.slope(v), gear_bar);
     });
   }
 }
@@ -193,9 +231,81 @@ void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu
 void armature_gear_pullback(const mjModel* m, CVec armature_bar, Vec gear_bar) {
   for (size_t k = 0; k < armature_bar.size(); k++) {
     for_each_joint_actuator(m, m->dof_jntid[k], [&](int actuator) {
-      const int out = m->actuator_outadr[actuator];
-      gear_bar[6 * static_cast<size_t>(out)] +=
-          2 * m->actuator_gear[6 * out] * m->actuator_armature[actuator] * armature_bar[k];
+      add_gear_bar(m, actuator, m->actuator_armature[actuator] * armature_bar[k], gear_bar);
+    });
+  }
+}
+
+double tendon_armature(const mjModel* m, int tendon) {
+  double sum = m->tendon_armature[tendon];
+  for_each_tendon_actuator(m, tendon, [&](int actuator) {
+    const double gear = m->actuator_gear[6 * m->actuator_outadr[actuator]];
+    sum += gear * gear * m->actuator_armature[actuator];
+  });
+  return sum;
+}
+
+void tendon_armature_gear_pullback(const mjModel* m, int tendon, double armature_bar,
+                                   Vec gear_bar) {
+  for_each_tendon_actuator(m, tendon, [&](int actuator) {
+    add_gear_bar(m, actuator, m->actuator_armature[actuator] * armature_bar, gear_bar);
+  });
+}
+
+void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec qvel, double h,
+                             CVec mu, CVec b, std::span<TendonBar> tendons, Vec qpos_bar, Vec y,
+                             Sweep& sweep, const ParameterBar& params) {
+  const bool springs = !(m->opt.disableflags & mjDSBL_SPRING),
+             dampers = !(m->opt.disableflags & mjDSBL_DAMPER);
+  const Vec stiffness_bar = params[Parameter::kTendonStiffness],
+            damping_bar = params[Parameter::kTendonDamping],
+            spring_bar = params[Parameter::kTendonLengthspring],
+            gear_bar = params[Parameter::kActuatorGear];
+  for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
+    const auto t = static_cast<size_t>(tendon);
+    TendonBar& bar = tendons[t];
+    const Stiffness k = Stiffness::of_tendon(m, tendon);
+    const Damping B = Damping::of_tendon(m, tendon);
+    const bool spring = springs && (k.any() || !stiffness_bar.empty()),
+               damper = dampers && (B.any() || !damping_bar.empty() || !gear_bar.empty());
+    if (!spring && !damper) continue;
+    const double J_lambda = tendon_rate(m, d, tendon, lambda);
+    if (spring) {
+      const double low = m->tendon_lengthspring[2 * t], high = m->tendon_lengthspring[2 * t + 1],
+                   length = d->ten_length[tendon];
+      // gradient: 0 within the dead band and at its very ends
+      const bool above = length > high, below = !above && length < low;
+      const double x = above ? length - high : below ? length - low : 0;
+      bar.rate[TendonBar::kLambda] -= x * k.value(x);
+      if (!stiffness_bar.empty()) stiffness_bar[t] -= J_lambda * x;
+      if (above || below) {
+        const double x_bar = -J_lambda * (k.value(x) + x * k.derivative(x));
+        bar.length += x_bar;
+        if (!spring_bar.empty()) spring_bar[2 * t + (above ? 1 : 0)] -= x_bar;
+      }
+    }
+    if (!damper) continue;
+    const double v = tendon_rate(m, d, tendon, qvel);
+    bar.rate[TendonBar::kLambda] -= v * B.value(v);
+    bar.rate[TendonBar::kV] -= J_lambda * B.slope(v);
+    // -h μᵀ Jᵀ slope J b
+    double implicit = 0;
+    if (!mu.empty() && tendon_fits(m, tendon, pattern_D(m))) {
+      const double J_mu = tendon_rate(m, d, tendon, mu), J_b = tendon_rate(m, d, tendon, b);
+      implicit = h * J_mu * J_b;
+      bar.rate[TendonBar::kMu] -= h * B.slope(v) * J_b;
+      bar.rate[TendonBar::kB] -= h * B.slope(v) * J_mu;
+    } else if (!mu.empty()) {
+      std::fill(y.begin(), y.end(), 0.0);
+      implicit = h * tendon_form(m, d, tendon, pattern_D(m), mu, b, -h * B.slope(v), y);
+      tendon_direction_pullback(m, d, tendon, 0, y, qpos_bar, sweep, params);
+    }
+    bar.rate[TendonBar::kV] -= implicit * B.curvature(v);
+    if (!damping_bar.empty()) damping_bar[t] -= J_lambda * v + implicit;
+    if (gear_bar.empty()) continue;
+    for_each_tendon_actuator(m, tendon, [&](int actuator) {
+      const Damping own = Damping::of_actuator(m, actuator);
+      add_gear_bar(m, actuator, -J_lambda * v * own.value(v) - implicit * own.slope(v), gear_bar);
     });
   }
 }

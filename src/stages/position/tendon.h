@@ -1,0 +1,64 @@
+// Length and moment arms of tendons; MuJoCo: mj_tendon, mj_tendonDot.
+//
+//   fixed:    length = Σ coef q,                      J = coef
+//   spatial:  length = Σ (|p₁ - p₀| + arc) / divisor, J y = Σ u · (v₁(y) - v₀(y)) / divisor     (1)
+//
+// over the straight pieces p₀ to p₁ of the path, with u their directions: sites move with their
+// bodies, points on a sphere or cylinder have the velocity of its body (stages/position/wrap.h has
+// how they move on it). What acts through tendons needs the cotangents of the length and of a few
+// rates J y only; all of them together cost one walk along the path.
+#ifndef DIFFMJ_STAGES_POSITION_TENDON_H_
+#define DIFFMJ_STAGES_POSITION_TENDON_H_
+
+#include <array>
+#include <span>
+
+#include "stages/position/kinematics.h"
+
+namespace diffmj {
+
+// Cotangents of one tendon: of its length, of its rates J y by the motions of λ, v, a, μ, b and
+// a - b, and of its acceleration J a + J̇ v, which knows no wrapping.
+struct TendonBar {
+  enum Rate : size_t { kLambda, kV, kA, kMu, kB, kDifference, kRates };
+  double length = 0;
+  std::array<double, kRates> rate = {};
+  double acceleration = 0;
+};
+// The motions the rates are of; nullptr: none has a cotangent.
+using TendonMotions = std::array<Motion*, TendonBar::kRates>;
+
+// J y of one tendon.
+double tendon_rate(const mjModel* m, const mjData* d, int tendon, CVec y);
+
+// J a + J̇ v of a tendon of sites alone, by the sweep's V and A.
+double tendon_acceleration(const mjModel* m, const mjData* d, int tendon, const Sweep& sweep);
+
+// All tendons: adds to qpos_bar and qvel_bar (nv), to the sweep, and to the parameters of sites and
+// wrapping geoms. d must hold mj_tendon. bars has a row per tendon, and is zero afterwards.
+void tendon_pullback(const mjModel* m, const mjData* d, std::span<TendonBar> bars,
+                     const TendonMotions& motions, Vec qpos_bar, Vec qvel_bar, Sweep& sweep,
+                     const ParameterBar& params);
+
+// One tendon: of length_bar length + J y, y any generalised vector held fixed.
+void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, double length_bar,
+                               CVec y, Vec qpos_bar, Sweep& sweep, const ParameterBar& params);
+
+// A pattern of non-zeros, symmetric: that of M or of D. Entries of JᵀJ outside are left out.
+struct Pattern {
+  bool has(int i, int j) const;
+  const int *rownnz, *rowadr, *colind;
+};
+inline Pattern pattern_M(const mjModel* m) { return {m->M_rownnz, m->M_rowadr, m->M_colind}; }
+inline Pattern pattern_D(const mjModel* m) { return {m->D_rownnz, m->D_rowadr, m->D_colind}; }
+
+// All of JᵀJ lies in the pattern: xᵀ JᵀJ z = (J x)(J z).
+bool tendon_fits(const mjModel* m, int tendon, const Pattern& pattern);
+
+// xᵀ JᵀJ z within the pattern; adds weight times its derivative in J to y (nv).
+double tendon_form(const mjModel* m, const mjData* d, int tendon, const Pattern& pattern, CVec x,
+                   CVec z, double weight, Vec y);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_POSITION_TENDON_H_
