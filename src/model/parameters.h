@@ -30,7 +30,7 @@ enum class Parameter : int {
   kActuatorBiasprm,
   kActuatorGear,
   kGravity,
-  // of constraints, by the oracle
+  // of constraints
   kGeomSize,
   kGeomPos,
   kGeomQuat,
@@ -53,7 +53,6 @@ enum class Parameter : int {
   kDofInvweight0,
 };
 inline constexpr int kParameterCount = 37;
-inline constexpr Parameter kFirstOfConstraints = Parameter::kGeomSize;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the
 // function extended by normalising, as of quaternions in qpos.

@@ -23,7 +23,7 @@
 namespace diffmj {
 
 // Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to qpos_bar
-// and qvel_bar (nv), and to site_pos.
+// and qvel_bar (nv), to site_pos and eq_data.
 void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace);
 
