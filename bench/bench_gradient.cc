@@ -19,7 +19,8 @@ double seconds(const std::chrono::steady_clock::time_point& since) {
 
 // counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step,
 // total their sum; contacts = mean number of them in a step
-void bench_gradient(benchmark::State& state, const Scene& scene) {
+void bench_gradient(benchmark::State& state, const Scene& scene,
+                    const std::vector<std::string>& params = {}) {
   const mjModel* m = scene.model.mj();
   mjData* d = mj_makeData(m);
   const Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
@@ -39,7 +40,7 @@ void bench_gradient(benchmark::State& state, const Scene& scene) {
     forward += seconds(start);
 
     start = std::chrono::steady_clock::now();
-    const Gradient g = rollout_pullback(scene.model, t, {.qpos_tangent = bar});
+    const Gradient g = rollout_pullback(scene.model, t, {.qpos_tangent = bar, .params = params});
     benchmark::DoNotOptimize(g.qvel.data());
     backward += seconds(start);
     for (const StepRecord& step : t.steps) contacts += step.ncon;
@@ -68,6 +69,12 @@ const bool kRegistered = [] {
         ("gradient/" + scene.name).c_str(),
         [scene](benchmark::State& state) { bench_gradient(state, scene); });
   }
+  // with gradients in what contacts are made of
+  benchmark::RegisterBenchmark(
+      "gradient/humanoid_on_floor_contact_parameters", [](benchmark::State& state) {
+        bench_gradient(state, humanoid_on_floor(),
+                       {"geom_friction", "geom_solref", "geom_solimp", "geom_margin"});
+      });
   if (!has_myo_models()) return true;
   for (const std::string& name : myo_names()) {
     benchmark::RegisterBenchmark(("gradient/myo_" + name).c_str(), [name](benchmark::State& state) {

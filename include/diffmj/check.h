@@ -34,13 +34,25 @@ struct CheckDirection {
 
 const char* verdict_name(CheckDirection::Verdict verdict);  // "agrees", "differs", "inconclusive"
 
-// The place along the rollout that is nearest to a change of the active set.
+// A place along the rollout that is near to a change of the active set.
 struct Kink {
   std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...
-  int step = -1;        // -1: the rollout meets no constraint
+  int step = -1;        // -1: there is none
   double distance = 0;  // in the units below
-  // "m", "rad", "of control", "of activation" or "share of the constraint's force range"
+  // "m", "rad", "of length" (a fixed tendon's), "of control", "of activation" or "share of the
+  // constraint's force range"
   std::string unit;
+};
+
+// How near one constraint comes to a change over the rollout. A contact is that of two geoms, all
+// places at which they touch together.
+struct ConstraintKinks {
+  std::string constraint;  // "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'"
+  // The smallest distance of its force to the next zone: where it vanishes, sticks or slides. None
+  // if the constraint never acts.
+  Kink zone;
+  // The smallest distance of its violation to where it appears or vanishes. None for friction loss.
+  Kink activation;
 };
 
 struct CheckReport {
@@ -50,7 +62,10 @@ struct CheckReport {
   // optimum, whose derivative is taken, it stopped.
   double solver_residual = 0;
   double adjoint_residual = 0;  // max over steps of |H λ - a_bar| / |a_bar|
-  Kink nearest_kink;
+  Kink nearest_kink;            // of constraints, controls and activations
+  // Of every constraint that acts on the way, that has a limit, or that is a contact within margin
+  // and gap; nearest first. Equalities have no kinks.
+  std::vector<ConstraintKinks> kinks;
   GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
   // Of the path "analytic": the largest difference to the oracle's gradient of this rollout,

@@ -19,7 +19,7 @@ from ._require_mujoco import require_mujoco as _require_mujoco
 _require_mujoco()  # before the extension is loaded: it must not meet another version's structs
 
 from . import _diffmj  # noqa: E402
-from ._check import CheckDirection, CheckReport, Kink  # noqa: E402
+from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
     Error,
     FallbackWarning,
@@ -45,6 +45,7 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 __all__ = [
     "CheckDirection",
     "CheckReport",
+    "ConstraintKinks",
     "ConstraintForces",
     "Contact",
     "Error",

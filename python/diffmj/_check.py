@@ -30,19 +30,62 @@ class CheckDirection:
 
 @dataclass(frozen=True)
 class Kink:
-    """The place along the rollout that is nearest to a change of the active set.
+    """A place along the rollout that is near to a change of the active set.
 
     Attributes:
         what: which contact, limit or friction changes.
         step: -1 if the rollout meets no constraint.
         distance: in `unit`.
-        unit: "m", "rad", "of control", "of activation" or "share of the constraint's force range".
+        unit: "m", "rad", "of length" (a fixed tendon's), "of control", "of activation" or "share of
+            the constraint's force range".
     """
 
     what: str
     step: int
     distance: float
     unit: str
+
+
+@dataclass(frozen=True)
+class ConstraintKinks:
+    """How near one constraint comes to a change over the rollout.
+
+    A contact is that of two geoms, all places at which they touch together.
+
+    Attributes:
+        constraint: "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'", ...
+        zone: the smallest distance of its force to the next zone, where it vanishes, sticks or
+            slides. None if the constraint never acts.
+        activation: the smallest distance of its violation to where it appears or vanishes. None for
+            friction loss.
+    """
+
+    constraint: str
+    zone: Kink | None
+    activation: Kink | None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.zone:
+            near = self.zone
+            parts.append(
+                f"{near.distance:.2g} of its force range from another zone at step {near.step}"
+            )
+        if self.activation:
+            near = self.activation
+            parts.append(f"{near.distance:.2g} {near.unit} from switching at step {near.step}")
+        return f"{self.constraint}: " + ", ".join(parts)
+
+
+def _kink(record: _diffmj.Kink) -> Kink:
+    return Kink(record.what, record.step, record.distance, record.unit)
+
+
+def _kink_or_none(record: _diffmj.Kink) -> Kink | None:
+    return _kink(record) if record.step >= 0 else None
+
+
+_KINKS_PRINTED = 5
 
 
 @dataclass(frozen=True)
@@ -55,6 +98,8 @@ class CheckReport:
         solver_residual: of MuJoCo's constraint solver, largest over the steps, relative.
         adjoint_residual: of the linear solve of the adjoint, largest over the steps, relative.
         nearest_kink: where the rollout is nearest to a change of the active set.
+        kinks: one ConstraintKinks per constraint that acts on the way, that has a limit, or that is
+            a contact within margin and gap; nearest first.
         path: "analytic", "oracle" or "differences", as Simulator.gradient_path.
         path_reason: what forced a slower path than was asked for.
         oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
@@ -71,6 +116,7 @@ class CheckReport:
     solver_residual: float
     adjoint_residual: float
     nearest_kink: Kink
+    kinks: list[ConstraintKinks]
     path: str
     path_reason: str
     oracle_difference: float
@@ -83,7 +129,6 @@ class CheckReport:
     @classmethod
     def from_record(cls, record: _diffmj.CheckReport, nstep: int, tolerance: float) -> CheckReport:
         """Made by `Simulator.check`."""
-        kink = record.nearest_kink
         return cls(
             passed=record.passed,
             directions=[
@@ -92,7 +137,11 @@ class CheckReport:
             ],
             solver_residual=record.solver_residual,
             adjoint_residual=record.adjoint_residual,
-            nearest_kink=Kink(kink.what, kink.step, kink.distance, kink.unit),
+            nearest_kink=_kink(record.nearest_kink),
+            kinks=[
+                ConstraintKinks(k.constraint, _kink_or_none(k.zone), _kink_or_none(k.activation))
+                for k in record.kinks
+            ],
             path=record.path,
             path_reason=record.path_reason,
             oracle_difference=record.oracle_difference,
@@ -137,10 +186,14 @@ class CheckReport:
             nearest = "not looked for on this gradient path"
         else:
             nearest = "none: the rollout meets no constraint"
+        kinks = [str(k) for k in self.kinks[:_KINKS_PRINTED]]
+        if len(self.kinks) > _KINKS_PRINTED:
+            kinks.append(f"and {len(self.kinks) - _KINKS_PRINTED} more in report.kinks")
         rows = [
             ("solver residual", [f"{self.solver_residual:.1e}"]),
             ("adjoint residual", [f"{self.adjoint_residual:.1e}"]),
             ("nearest kink", [nearest]),
+            ("by constraint", kinks),
             ("gradient path", path),
             ("features", self.features),
             ("warnings", [f"{w.text} (first at step {w.first_step})" for w in self.warnings]),

@@ -12,11 +12,16 @@ void bind_check(nb::module_& m) {
       .def_ro("error", &CheckDirection::error)
       .def_prop_ro("verdict", [](const CheckDirection& d) { return verdict_name(d.verdict); });
 
-  nb::class_<Kink>(m, "Kink", "The place nearest to a change of the active set.")
+  nb::class_<Kink>(m, "Kink", "A place near to a change of the active set.")
       .def_ro("what", &Kink::what)
       .def_ro("step", &Kink::step)
       .def_ro("distance", &Kink::distance)
       .def_ro("unit", &Kink::unit);
+
+  nb::class_<ConstraintKinks>(m, "ConstraintKinks", "How near a constraint comes to a change.")
+      .def_ro("constraint", &ConstraintKinks::constraint)
+      .def_ro("zone", &ConstraintKinks::zone)
+      .def_ro("activation", &ConstraintKinks::activation);
 
   nb::class_<CheckReport>(m, "CheckReport", "What check_gradient() found.")
       .def_ro("passed", &CheckReport::passed)
@@ -24,6 +29,7 @@ void bind_check(nb::module_& m) {
       .def_ro("solver_residual", &CheckReport::solver_residual)
       .def_ro("adjoint_residual", &CheckReport::adjoint_residual)
       .def_ro("nearest_kink", &CheckReport::nearest_kink)
+      .def_ro("kinks", &CheckReport::kinks)
       .def_prop_ro("path", [](const CheckReport& r) { return gradient_path_name(r.path); })
       .def_ro("path_reason", &CheckReport::path_reason)
       .def_ro("oracle_difference", &CheckReport::oracle_difference)

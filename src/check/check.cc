@@ -180,7 +180,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   mjData* d = workspace->data.get();
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
   Vector lambda(static_cast<size_t>(t.nv));
-  RankedKink nearest;
+  KinkSurvey kinks(model);
   for (int i = 0; i < t.nstep; i++) {
     const StepInput in = step_input(t, i);
     mj_call("mj_forward", [&] {
@@ -195,9 +195,10 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
     newton_solve(*workspace, a_bar, lambda);
     report.adjoint_residual =
         std::max(report.adjoint_residual, newton_residual(m, d, lambda, a_bar, *workspace));
-    nearest_kink(model, i, *workspace, nearest);
+    kinks.look(i, *workspace);
   }
-  report.nearest_kink = nearest.kink;
+  report.nearest_kink = kinks.nearest();
+  report.kinks = kinks.constraints();
 }
 
 // typical is what a random direction sees of the gradient, |gradient|/√n: a direction that is

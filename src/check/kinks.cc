@@ -2,7 +2,10 @@
 
 #include <mujoco/mujoco.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "stages/acceleration/constraint_solve.h"
 
@@ -10,30 +13,6 @@ namespace diffmj {
 namespace {
 
 constexpr const char* kShare = "share of the constraint's force range";
-
-std::string contact_name(const Model& model, const mjContact& contact) {
-  const auto side = [&](int i) {
-    return contact.geom[i] >= 0 ? model.element_name(mjOBJ_GEOM, contact.geom[i])
-                                : model.element_name(mjOBJ_FLEX, contact.flex[i]);
-  };
-  return "contact of " + side(0) + " and " + side(1);
-}
-
-std::string row_name(const Model& model, const mjData* d, int i) {
-  const int id = d->efc_id[i];
-  switch (d->efc_type[i]) {
-    case mjCNSTR_FRICTION_DOF:
-      return "friction of " + model.dof_name(id);
-    case mjCNSTR_FRICTION_TENDON:
-      return "friction of " + model.element_name(mjOBJ_TENDON, id);
-    case mjCNSTR_LIMIT_JOINT:
-      return "limit of " + model.element_name(mjOBJ_JOINT, id);
-    case mjCNSTR_LIMIT_TENDON:
-      return "limit of " + model.element_name(mjOBJ_TENDON, id);
-    default:
-      return contact_name(model, d->contact[id]);
-  }
-}
 
 // Distance of y to the next zone, relative to the sizes it is made of; in [0, 1].
 struct ZoneDistance {
@@ -68,77 +47,202 @@ ZoneDistance zone_distance(const mjData* d, CVec y, int i) {
   }
 }
 
+// 0 if a joint is at its limit, whatever the joint; < 0 beyond
+double limit_distance(const mjModel* m, const mjData* d, int joint, int side) {
+  const mjtNum* range = m->jnt_range + 2 * static_cast<ptrdiff_t>(joint);
+  const mjtNum* q = d->qpos + m->jnt_qposadr[joint];
+  if (m->jnt_type[joint] != mjJNT_BALL) return side == 0 ? *q - range[0] : range[1] - *q;
+  mjtNum quat[4], rotation[3];
+  mju_copy4(quat, q);
+  mju_normalize4(quat);
+  mju_quat2Vel(rotation, quat, 1);
+  return std::max(range[0], range[1]) - mju_norm3(rotation);
+}
+
+}  // namespace
+
+template <class What>
+void KinkSurvey::offer(double rank, double distance, const char* unit, int step, What&& what,
+                       Ranked& to) {
+  if (to.kink.step >= 0 && rank >= to.rank) return;
+  to = {.kink = {.what = what(), .step = step, .distance = distance, .unit = unit}, .rank = rank};
+}
+
+KinkSurvey::Found& KinkSurvey::find(Kind kind, int first, int second) {
+  Found& found = found_[{kind, first, second}];
+  if (!found.constraint.empty()) return found;
+  const auto name = [&](int type, int id) { return model_.element_name(type, id); };
+  switch (kind) {
+    case Kind::kFrictionDof:
+      found.constraint = "friction of " + model_.dof_name(first);
+      break;
+    case Kind::kFrictionTendon:
+      found.constraint = "friction of " + name(mjOBJ_TENDON, first);
+      break;
+    case Kind::kLimitJoint:
+      found.constraint = "limit of " + name(mjOBJ_JOINT, first);
+      break;
+    case Kind::kLimitTendon:
+      found.constraint = "limit of " + name(mjOBJ_TENDON, first);
+      break;
+    case Kind::kGeoms:
+    case Kind::kGeomAndFlex:
+    case Kind::kFlexes:
+      found.constraint = "contact of " +
+                         name(kind == Kind::kFlexes ? mjOBJ_FLEX : mjOBJ_GEOM, first) + " and " +
+                         name(kind == Kind::kGeoms ? mjOBJ_GEOM : mjOBJ_FLEX, second);
+      break;
+  }
+  return found;
+}
+
+KinkSurvey::Found& KinkSurvey::find(const mjContact& contact) {
+  const int *geom = contact.geom, *flex = contact.flex;
+  if (geom[0] >= 0 && geom[1] >= 0) return find(Kind::kGeoms, geom[0], geom[1]);
+  if (geom[0] >= 0) return find(Kind::kGeomAndFlex, geom[0], flex[1]);
+  if (geom[1] >= 0) return find(Kind::kGeomAndFlex, geom[1], flex[0]);
+  return find(Kind::kFlexes, flex[0], flex[1]);
+}
+
+KinkSurvey::Found& KinkSurvey::find_row(const mjData* d, int i) {
+  const int id = d->efc_id[i];
+  switch (d->efc_type[i]) {
+    case mjCNSTR_FRICTION_DOF:
+      return find(Kind::kFrictionDof, id);
+    case mjCNSTR_FRICTION_TENDON:
+      return find(Kind::kFrictionTendon, id);
+    case mjCNSTR_LIMIT_JOINT:
+      return find(Kind::kLimitJoint, id);
+    case mjCNSTR_LIMIT_TENDON:
+      return find(Kind::kLimitTendon, id);
+    default:
+      return find(d->contact[id]);
+  }
+}
+
+void KinkSurvey::look(int step, const Workspace& workspace) {
+  look_at_rows(step, workspace);
+  look_at_contacts(step, workspace.data.get());
+  look_at_limits(step, workspace.data.get());
+  look_at_controls(step, workspace.data.get());
+}
+
+// zones
+void KinkSurvey::look_at_rows(int step, const Workspace& workspace) {
+  const mjData* d = workspace.data.get();
+  for (int i = 0, dim = 1; i < d->nefc; i += dim) {
+    dim = constraint_rows_at(d, i);
+    if (d->efc_type[i] == mjCNSTR_EQUALITY) continue;
+    const ZoneDistance zone = zone_distance(d, workspace.y, i);
+    Found& found = find_row(d, i);
+    offer(
+        zone.share, zone.share, kShare, step, [&] { return found.constraint + " " + zone.what; },
+        found.zone);
+  }
+}
+
+// activation: the distance at which the row appears or vanishes, in widths of its impedance
+void KinkSurvey::look_at_contacts(int step, const mjData* d) {
+  for (int i = 0; i < d->ncon; i++) {
+    const mjContact& contact = d->contact[i];
+    const bool in_gap = contact.efc_address < 0;
+    if (in_gap && contact.exclude != 1) continue;  // has no dof to act on
+    Found& found = find(contact);
+    const double distance = std::abs(contact.dist - contact.includemargin);
+    offer(
+        distance / std::max(contact.solimp[2], mjMINVAL), distance, "m", step,
+        [&] { return found.constraint + (in_gap ? " closes" : " opens"); }, found.activation);
+  }
+}
+
+void KinkSurvey::look_at_limits(int step, const mjData* d) {
+  const mjModel* m = model_.mj();
+  if (m->opt.disableflags & (mjDSBL_LIMIT | mjDSBL_CONSTRAINT)) return;
+  const auto see = [&](Kind kind, int id, double signed_distance, double margin, double width,
+                       const char* unit) {
+    Found& found = find(kind, id);
+    const double distance = std::abs(signed_distance - margin);
+    offer(
+        distance / std::max(width, mjMINVAL), distance, unit, step,
+        [&] { return found.constraint + " switches"; }, found.activation);
+  };
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int type = m->jnt_type[j];
+    if (!m->jnt_limited[j] || type == mjJNT_FREE) continue;
+    for (int side = 0; side < (type == mjJNT_BALL ? 1 : 2); side++) {
+      see(Kind::kLimitJoint, j, limit_distance(m, d, j, side), m->jnt_margin[j],
+          m->jnt_solimp[mjNIMP * j + 2], type == mjJNT_SLIDE ? "m" : "rad");
+    }
+  }
+  for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
+    if (!m->tendon_limited[i]) continue;
+    const bool fixed = m->wrap_type[m->tendon_adr[i]] == mjWRAP_JOINT;
+    for (int side = 0; side < 2; side++) {
+      const double beyond = d->ten_length[i] - m->tendon_range[2 * i + side];
+      see(Kind::kLimitTendon, i, side == 0 ? beyond : -beyond, m->tendon_margin[i],
+          m->tendon_solimp_lim[mjNIMP * i + 2], fixed ? "of length" : "m");
+    }
+  }
+}
+
 // controls near a bound, muscles whose activation meets their control
-template <class Offer>
-void control_kinks(const Model& model, const mjData* d, Offer&& offer) {
+void KinkSurvey::look_at_controls(int step, const mjData* d) {
   constexpr double kNear = 1e-3;  // of a control's range, or of full activation
-  const mjModel* m = model.mj();
+  const mjModel* m = model_.mj();
   if (m->opt.disableflags & mjDSBL_ACTUATION) return;
+  const auto see = [&](int i, double distance, double size, const char* unit,
+                       const std::string& what, const char* change) {
+    offer(
+        distance / (kNear * size), distance, unit, step,
+        [&] { return what + model_.element_name(mjOBJ_ACTUATOR, i) + change; }, control_);
+  };
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     for (int j = m->actuator_ctrladr[i]; j < m->actuator_ctrladr[i] + m->actuator_ctrlnum[i]; j++) {
       const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
       if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) break;
       const double distance = std::min(std::abs(d->ctrl[j] - low), std::abs(d->ctrl[j] - high));
       if (distance <= kNear) continue;  // at its bound: the check leaves it out, and says so
-      offer(distance / (kNear * (high - low)), distance, "of control",
-            [&] { return "control of " + model.element_name(mjOBJ_ACTUATOR, i) + " is clamped"; });
+      see(i, distance, high - low, "of control", "control of ", " is clamped");
     }
     const int act = m->actuator_actadr[i];
     for (int j = act; m->actuator_actlimited[i] && j < act + m->actuator_actnum[i]; j++) {
       const double low = m->actuator_actrange[2 * i], high = m->actuator_actrange[2 * i + 1];
       const double near = std::min(std::abs(d->act[j] - low), std::abs(d->act[j] - high));
-      offer(near / (kNear * (high - low)), near, "of activation", [&] {
-        return "activation of " + model.element_name(mjOBJ_ACTUATOR, i) + " is clamped";
-      });
+      see(i, near, high - low, "of activation", "activation of ", " is clamped");
     }
     if (m->actuator_dyntype[i] != mjDYN_MUSCLE) continue;
     const double distance = std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[act]);
-    offer(distance / kNear, distance, "of activation", [&] {
-      return "activation of " + model.element_name(mjOBJ_ACTUATOR, i) +
-             " meets its control, where its time constant changes";
-    });
+    see(i, distance, 1, "of activation", "activation of ",
+        " meets its control, where its time constant changes");
   }
 }
 
-}  // namespace
-
-void nearest_kink(const Model& model, int step, const Workspace& workspace, RankedKink& nearest) {
-  const mjModel* m = model.mj();
-  const mjData* d = workspace.data.get();
-  const auto offer = [&](double rank, double distance, const char* unit, auto&& what) {
-    if (nearest.kink.step >= 0 && rank >= nearest.rank) return;
-    nearest = {.kink = {.what = what(), .step = step, .distance = distance, .unit = unit},
-               .rank = rank};
-  };
-
-  for (int i = 0, dim = 1; i < d->nefc; i += dim) {
-    dim = constraint_rows_at(d, i);
-    const ZoneDistance zone = zone_distance(d, workspace.y, i);
-    if (d->efc_type[i] == mjCNSTR_EQUALITY) continue;
-    offer(zone.share, zone.share, kShare, [&] { return row_name(model, d, i) + " " + zone.what; });
-  }
-
-  // activation: the distance at which the row appears or disappears, in widths of its impedance
-  for (int i = 0; i < d->ncon; i++) {
-    const mjContact& contact = d->contact[i];
-    const double distance = std::abs(contact.dist - contact.includemargin);
-    offer(distance / std::max(contact.solimp[2], mjMINVAL), distance, "m", [&] {
-      return contact_name(model, contact) + (contact.efc_address >= 0 ? " opens" : " closes");
-    });
-  }
-  control_kinks(model, d, offer);
-  if (m->opt.disableflags & (mjDSBL_LIMIT | mjDSBL_CONSTRAINT)) return;
-  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
-    const int type = m->jnt_type[j];
-    if (!m->jnt_limited[j] || (type != mjJNT_HINGE && type != mjJNT_SLIDE)) continue;
-    for (int side = 0; side < 2; side++) {
-      const double beyond = d->qpos[m->jnt_qposadr[j]] - m->jnt_range[2 * j + side];
-      const double distance = std::abs((side == 0 ? beyond : -beyond) - m->jnt_margin[j]);
-      offer(distance / std::max(m->jnt_solimp[mjNIMP * j + 2], mjMINVAL), distance,
-            type == mjJNT_HINGE ? "rad" : "m",
-            [&] { return "limit of " + model.element_name(mjOBJ_JOINT, j) + " switches"; });
+Kink KinkSurvey::nearest() const {
+  const Ranked* best = &control_;
+  for (const auto& [key, found] : found_) {
+    for (const Ranked* one : {&found.zone, &found.activation}) {
+      if (one->kink.step >= 0 && (best->kink.step < 0 || one->rank < best->rank)) best = one;
     }
   }
+  return best->kink;
+}
+
+std::vector<ConstraintKinks> KinkSurvey::constraints() const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<double, const Found*>> order;
+  for (const auto& [key, found] : found_) {
+    const auto rank = [&](const Ranked& one) { return one.kink.step < 0 ? kNever : one.rank; };
+    order.emplace_back(std::min(rank(found.zone), rank(found.activation)), &found);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<ConstraintKinks> out;
+  for (const auto& [rank, found] : order) {
+    out.push_back({.constraint = found->constraint,
+                   .zone = found->zone.kink,
+                   .activation = found->activation.kink});
+  }
+  return out;
 }
 
 }  // namespace diffmj

@@ -67,6 +67,16 @@ Json json_kink(const Kink& kink) {
       {"what", kink.what}, {"step", kink.step}, {"distance", kink.distance}, {"unit", kink.unit}};
 }
 
+Json json_kinks(const std::vector<ConstraintKinks>& kinks) {
+  Json out = Json::array();
+  for (const ConstraintKinks& one : kinks) {
+    out.push_back({{"constraint", one.constraint},
+                   {"zone", json_kink(one.zone)},
+                   {"activation", json_kink(one.activation)}});
+  }
+  return out;
+}
+
 std::string json_report(const Setup& setup, const CheckOptions& options,
                         const CheckReport& report) {
   const Summary summary = summarize(report);
@@ -93,6 +103,7 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   result["solver_residual"] = report.solver_residual;
   result["adjoint_residual"] = report.adjoint_residual;
   result["nearest_kink"] = json_kink(report.nearest_kink);
+  result["kinks"] = json_kinks(report.kinks);
   result["features"] = report.features;
   result["advice"] = report.advice;
   result["warnings"] = json_warnings(report.warnings);
@@ -153,6 +164,30 @@ std::string kink_text(const CheckReport& report) {
                                                    : "not looked for on this gradient path";
 }
 
+// the nearest constraints, one line each
+std::vector<std::string> kink_lines(const CheckReport& report) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> lines;
+  for (const ConstraintKinks& one : report.kinks) {
+    if (lines.size() == kMost) {
+      lines.push_back(line("and %zu more, which --json lists", report.kinks.size() - kMost));
+      break;
+    }
+    std::string text = one.constraint + ":";
+    if (one.zone.step >= 0) {
+      text += line(" %.2g of its force range from another zone at step %d", one.zone.distance,
+                   one.zone.step);
+    }
+    if (one.activation.step >= 0) {
+      text += one.zone.step >= 0 ? "," : "";
+      text += line(" %.2g %s from switching at step %d", one.activation.distance,
+                   one.activation.unit.c_str(), one.activation.step);
+    }
+    lines.push_back(text);
+  }
+  return lines;
+}
+
 std::string text_report(const Setup& setup, const CheckOptions& options,
                         const CheckReport& report) {
   const Summary s = summarize(report);
@@ -181,6 +216,7 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
     text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
   }
   text += entry("nearest kink", kink_text(report));
+  text += list("by constraint", kink_lines(report));
   std::vector<std::string> warnings;
   for (const Warning& w : report.warnings) {
     warnings.push_back(w.text + line(" (first at step %d, %d times)", w.first_step, w.count));

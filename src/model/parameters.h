@@ -30,7 +30,7 @@ enum class Parameter : int {
   kActuatorBiasprm,
   kActuatorGear,
   kGravity,
-  // of constraints, by the oracle
+  // of constraints
   kGeomSize,
   kGeomPos,
   kGeomQuat,
@@ -51,13 +51,13 @@ enum class Parameter : int {
   kEqSolimp,
   kBodyInvweight0,
   kDofInvweight0,
+  // of tendons
   kTendonStiffness,
   kTendonDamping,
   kTendonLengthspring,
   kTendonRange,
 };
 inline constexpr int kParameterCount = 41;
-inline constexpr Parameter kFirstOfConstraints = Parameter::kGeomSize;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the
 // function extended by normalising, as of quaternions in qpos.

@@ -1,7 +1,10 @@
 #include "stages/analytic.h"
 
+#include <algorithm>
+
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
+#include "stages/acceleration/constraint_parameters.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/acceleration/tendon_armature.h"
@@ -22,6 +25,68 @@ std::string element(const mjModel* m, int type, int id) {
 
 bool has_fluid(const mjModel* m) {
   return passive_enabled(m) && (m->opt.density > 0 || m->opt.viscosity > 0);
+}
+
+// has a body that a fluid meets as a box, whose size follows from mass and inertia?
+bool has_fluid_box(const mjModel* m) {
+  if (!has_fluid(m)) return false;
+  for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+    if (!fluid_uses_ellipsoid(m, body)) return true;
+  }
+  return false;
+}
+
+// Which fields have no pullback here; those that are not listed have none.
+bool is_for_oracle(const mjModel* m, Parameter p, bool constrained) {
+  switch (p) {
+    case Parameter::kBodyIpos:
+    case Parameter::kBodyIquat:
+    case Parameter::kBodyPos:
+    case Parameter::kBodyQuat:
+    case Parameter::kJntPos:
+    case Parameter::kJntAxis:
+    case Parameter::kJntStiffness:
+    case Parameter::kQposSpring:
+    case Parameter::kDofDamping:
+    case Parameter::kDofArmature:
+    case Parameter::kSitePos:
+    case Parameter::kActuatorGear:
+    case Parameter::kGravity:
+    case Parameter::kGeomFriction:
+    case Parameter::kGeomSolref:
+    case Parameter::kGeomSolimp:
+    case Parameter::kGeomMargin:
+    case Parameter::kPairFriction:
+    case Parameter::kPairSolref:
+    case Parameter::kPairSolimp:
+    case Parameter::kPairMargin:
+    case Parameter::kJntRange:
+    case Parameter::kJntSolref:
+    case Parameter::kJntSolimp:
+    case Parameter::kDofFrictionloss:
+    case Parameter::kEqData:
+    case Parameter::kEqSolref:
+    case Parameter::kEqSolimp:
+    case Parameter::kBodyInvweight0:
+    case Parameter::kDofInvweight0:
+    case Parameter::kTendonStiffness:
+    case Parameter::kTendonDamping:
+    case Parameter::kTendonLengthspring:
+    case Parameter::kTendonRange:
+      return false;
+    case Parameter::kBodyMass:
+    case Parameter::kBodyInertia:
+      return has_fluid_box(m);
+    case Parameter::kActuatorGainprm:
+    case Parameter::kActuatorBiasprm:
+      return has_controllers(m);
+    case Parameter::kGeomSize:
+    case Parameter::kGeomPos:
+    case Parameter::kGeomQuat:
+      return constrained || has_fluid(m);
+    default:
+      return true;
+  }
 }
 
 // forces at bodies' centres of mass
@@ -205,6 +270,7 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     if (problem.constrained && d->nefc > 0) {
       s.use(m, d, problem.qacc, s.Q);
       constraint_force_pullback(m, d, lambda, problem.force_bar, workspace);
+      constraint_parameters_pullback(m, d, problem.force_bar, params, workspace);
       constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
     }
 
@@ -222,22 +288,10 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
 
 ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, bool constrained) {
   ParameterBar rest;
-  const auto take = [&](Parameter p) {
-    rest.field[static_cast<size_t>(p)] = params.field[static_cast<size_t>(p)];
-  };
   for (const ParameterField& field : parameter_fields()) {
-    if (field.id >= kFirstOfConstraints && (constrained || has_fluid(m))) take(field.id);
-  }
-  if (has_controllers(m)) {
-    take(Parameter::kActuatorGainprm);
-    take(Parameter::kActuatorBiasprm);
-  }
-  if (has_fluid(m)) {
-    for (int body = 1; body < static_cast<int>(m->nbody); body++) {
-      // the size of the box that the fluid meets follows from mass and inertia
-      if (fluid_uses_ellipsoid(m, body)) continue;
-      take(Parameter::kBodyMass);
-      take(Parameter::kBodyInertia);
+    const auto i = static_cast<size_t>(field.id);
+    if (params.wants(field.id) && is_for_oracle(m, field.id, constrained)) {
+      rest.field[i] = params.field[i];
     }
   }
   return rest;

@@ -70,6 +70,105 @@ TEST(Check, SaysWhatTheModelUsesAndWhatWouldHelp) {
                        "CG"));
 }
 
+// every kind of constraint, each at a distance that is known; nothing moves in the first step
+const char* const kKinks =
+    R"(<mujoco><option timestep='1e-9' gravity='0 0 0'/><worldbody>
+      <geom name='floor' type='plane' size='5 5 1' gap='.02'/>
+      <body pos='0 0 .11'><freejoint/><geom name='above' size='.1'/></body>
+      <body pos='1 0 .096'><freejoint/><geom name='pressed' size='.1'/></body>
+      <body pos='2 0 .5'><freejoint/><geom name='far' size='.1'/></body>
+      <body pos='3 0 1'><joint name='elbow' axis='0 1 0' limited='true' range='-30 60' frictionloss='2'/>
+        <geom size='.1' contype='0' conaffinity='0'/><site name='s'/></body>
+      <body pos='4 0 1'><joint name='ball' type='ball' limited='true' range='0 90'/>
+        <geom size='.1' pos='.3 0 0' contype='0' conaffinity='0'/></body>
+      <body pos='5 0 1'><joint name='slide' type='slide' axis='1 0 0'/>
+        <geom size='.1' contype='0' conaffinity='0'/><site name='t'/></body>
+      <body pos='6 0 1'><joint name='free of limits' axis='0 1 0'/>
+        <geom size='.1' contype='0' conaffinity='0'/></body>
+    </worldbody>
+    <tendon>
+      <fixed name='sum' limited='true' range='-1 .5'><joint joint='slide' coef='2'/></fixed>
+      <spatial name='path' limited='true' range='0 2.25'><site site='s'/><site site='t'/></spatial>
+    </tendon>
+    </mujoco>)";
+
+TEST(Check, ListsTheKinksOfEveryConstraint) {
+  const Model model = Model::from_xml(kKinks);
+  State x = default_state(model);
+  const double elbow = 0.1, slide = 0.15, ball = 0.3;
+  x.qpos[21] = elbow;
+  x.qpos[22] = std::cos(ball / 2);
+  x.qpos[24] = std::sin(ball / 2);
+  x.qpos[26] = slide;
+  const CheckReport report = check_gradient(model, {.qpos = x.qpos}, {.nstep = 2, .directions = 1});
+  const auto find = [&](const std::string& name) -> const ConstraintKinks& {
+    static const ConstraintKinks none;
+    for (const ConstraintKinks& one : report.kinks) {
+      if (one.constraint.find(name) != std::string::npos) return one;
+    }
+    ADD_FAILURE() << name << " is not in the list";
+    return none;
+  };
+  EXPECT_EQ(report.kinks.size(), 7U);
+
+  const ConstraintKinks& above = find("contact of geom 'floor' and geom 'above'");
+  EXPECT_EQ(above.activation.step, 0);
+  EXPECT_NEAR(above.activation.distance, 0.01, 1e-7);
+  EXPECT_EQ(above.activation.unit, "m");
+  EXPECT_NE(above.activation.what.find("closes"), std::string::npos);
+  EXPECT_EQ(above.zone.step, -1) << "is no row yet";
+
+  const ConstraintKinks& pressed = find("contact of geom 'floor' and geom 'pressed'");
+  EXPECT_NEAR(pressed.activation.distance, 0.004, 1e-7);
+  EXPECT_NE(pressed.activation.what.find("opens"), std::string::npos);
+  EXPECT_GE(pressed.zone.step, 0);
+  EXPECT_GT(pressed.zone.distance, 0);
+  EXPECT_LE(pressed.zone.distance, 1);
+
+  const ConstraintKinks& limit = find("limit of joint 'elbow'");
+  EXPECT_NEAR(limit.activation.distance, elbow + mjPI / 6, 1e-7);
+  EXPECT_EQ(limit.activation.unit, "rad");
+  const ConstraintKinks& turn = find("limit of joint 'ball'");
+  EXPECT_NEAR(turn.activation.distance, mjPI / 2 - ball, 1e-7);
+  EXPECT_EQ(turn.activation.unit, "rad");
+  const ConstraintKinks& sum = find("limit of tendon 'sum'");
+  EXPECT_NEAR(sum.activation.distance, 0.5 - 2 * slide, 1e-7);
+  EXPECT_EQ(sum.activation.unit, "of length");
+  const ConstraintKinks& path = find("limit of tendon 'path'");
+  EXPECT_NEAR(path.activation.distance, 2.25 - (2 + slide), 1e-7);
+  EXPECT_EQ(path.activation.unit, "m");
+
+  const ConstraintKinks& friction = find("friction of joint 'elbow'");
+  EXPECT_EQ(friction.activation.step, -1);
+  EXPECT_GE(friction.zone.step, 0);
+  EXPECT_NE(friction.zone.what.find("sticking"), std::string::npos);
+
+  // nearest first: the first entry holds the nearest kink of all
+  const ConstraintKinks& first = report.kinks.front();
+  EXPECT_TRUE(report.nearest_kink.what == first.zone.what ||
+              report.nearest_kink.what == first.activation.what)
+      << report.nearest_kink.what;
+}
+
+// two bodies fall: the step at which each is nearest to its switch
+TEST(Check, KinksAreThoseOfTheNearestStep) {
+  const Model model =
+      Model::from_xml(R"(<mujoco><option timestep='.001' gravity='0 0 0'/><worldbody>
+      <body><joint name='towards' type='slide' limited='true' range='-1 1'/><geom size='.1'/></body>
+      <body pos='0 1 0'><joint name='away' type='slide' limited='true' range='-1 1'/><geom size='.1'/></body>
+    </worldbody></mujoco>)");
+  const Vector qpos = {0.5, 0.5}, qvel = {1, -1};
+  const CheckReport report =
+      check_gradient(model, {.qpos = qpos, .qvel = qvel}, {.nstep = 10, .directions = 1});
+  ASSERT_EQ(report.kinks.size(), 2U);
+  EXPECT_EQ(report.kinks[0].constraint, "limit of joint 'towards'");
+  EXPECT_EQ(report.kinks[0].activation.step, 9);
+  EXPECT_NEAR(report.kinks[0].activation.distance, 0.5 - 0.009, 1e-12);
+  EXPECT_EQ(report.kinks[1].constraint, "limit of joint 'away'");
+  EXPECT_EQ(report.kinks[1].activation.step, 0);
+  EXPECT_NEAR(report.kinks[1].activation.distance, 0.5, 1e-12);
+}
+
 // the residual is that of the model's own solver, cut short here
 TEST(Check, ReportsASolverThatStopsEarly) {
   mjModel* m = mj_copyModel(nullptr, zoo("contact_plane").model.mj());

@@ -277,6 +277,7 @@ TEST_F(CliTest, CheckJsonHoldsTheReport) {
   }
   EXPECT_LE(r["worst_error"].get<double>(), 1e-4);
   EXPECT_TRUE(r["nearest_kink"].is_null());
+  EXPECT_TRUE(r["kinks"].is_array() && r["kinks"].empty());
   for (const char* key : {"features", "advice", "warnings"}) EXPECT_TRUE(r[key].is_array()) << key;
   EXPECT_NE(std::string(r["start"]).find("settled for 0.5 s"), std::string::npos);
 }
@@ -286,6 +287,28 @@ TEST_F(CliTest, CheckIsInconclusiveAtAKink) {
   EXPECT_EQ(result.exit_code, 3) << result.out;
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(Json::parse(result.out)["verdict"], "inconclusive");
+}
+
+TEST_F(CliTest, CheckListsTheKinksOfConstraints) {
+  const std::string command = "check " + zoo("limits") + " --key 0 --nstep 2 --directions 1";
+  const Json kinks = json(command + " --json")["kinks"];
+  ASSERT_GT(kinks.size(), 5U);
+  for (const Json& one : kinks) {
+    EXPECT_TRUE(one["constraint"].is_string());
+    EXPECT_TRUE(one["zone"].is_object() || one["activation"].is_object()) << one;
+    for (const char* key : {"zone", "activation"}) {
+      if (one[key].is_null()) continue;
+      EXPECT_GE(one[key]["distance"].get<double>(), 0);
+      EXPECT_GE(one[key]["step"].get<int>(), 0);
+      EXPECT_LT(one[key]["step"].get<int>(), 2);
+    }
+  }
+  const std::string text = diffmj(command).out;
+  EXPECT_NE(text.find("by constraint"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::string(kinks[0]["constraint"])), std::string::npos) << text;
+  EXPECT_NE(text.find("and " + std::to_string(kinks.size() - 5) + " more, which --json lists"),
+            std::string::npos)
+      << text;
 }
 
 // a control at its bound is left out of the directions, and named

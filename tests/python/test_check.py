@@ -71,6 +71,51 @@ def test_does_not_pass_at_a_kink(cube):
     assert "inconclusive" in str(report)
 
 
+LIMITS = """
+<mujoco>
+  <option timestep="0.001" gravity="0 0 0"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 1" gap="0.01"/>
+    <body pos="0 0 0.105"><freejoint/><geom name="ball" size="0.1"/></body>
+    {hinges}
+  </worldbody>
+</mujoco>
+"""
+HINGE = """<body pos="{i} 0 2"><joint name="hinge{i}" axis="0 1 0" limited="true" range="-{i}0 {i}0"/>
+  <geom size="0.1" contype="0" conaffinity="0"/></body>"""
+
+
+def test_kinks_of_every_constraint():
+    hinges = "".join(HINGE.format(i=i) for i in range(1, 8))
+    sim = diffmj.Simulator(LIMITS.format(hinges=hinges))
+    report = sim.check(qvel=[0, 0, -0.1, *np.zeros(10)], nstep=3, directions=1)
+    assert len(report.kinks) == 8
+    contact = report.kinks[0]
+    assert contact.constraint == "contact of geom 'floor' and geom 'ball'"
+    assert contact.zone is None
+    assert contact.activation.step == 2
+    assert contact.activation.distance == pytest.approx(0.005 - 2 * 1e-4)
+    assert contact.activation.unit == "m"
+    assert contact.activation.what == report.nearest_kink.what
+    # nearest first
+    assert [k.constraint for k in report.kinks[1:]] == [
+        f"limit of joint 'hinge{i}'" for i in range(1, 8)
+    ]
+    assert report.kinks[1].activation.distance == pytest.approx(np.deg2rad(10))
+    text = str(report)
+    assert "by constraint" in text
+    assert "and 3 more in report.kinks" in text
+    assert "hinge4" in text
+    assert "hinge5" not in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_no_constraint_no_kinks(pendulum):
+    report = pendulum.check(nstep=2, directions=1)
+    assert report.kinks == []
+    assert "by constraint" not in str(report)
+
+
 def test_arguments(pendulum):
     few = pendulum.check(nstep=3, directions=2, seed=5, tolerance=1e-4)
     assert len(few.directions) == 2

@@ -64,6 +64,42 @@ TEST(Allocation, Trees) {
   }
 }
 
+// constraints, and the numbers they are made of
+TEST(Allocation, ConstraintsAndTheirParameters) {
+  constexpr Parameter kFields[] = {
+      Parameter::kGeomFriction,   Parameter::kGeomSolref,    Parameter::kGeomSolimp,
+      Parameter::kGeomMargin,     Parameter::kPairFriction,  Parameter::kPairSolref,
+      Parameter::kPairSolimp,     Parameter::kPairMargin,    Parameter::kJntRange,
+      Parameter::kJntSolref,      Parameter::kJntSolimp,     Parameter::kDofFrictionloss,
+      Parameter::kEqData,         Parameter::kEqSolref,      Parameter::kEqSolimp,
+      Parameter::kBodyInvweight0, Parameter::kDofInvweight0,
+  };
+  for (const char* name : {"contact_plane", "contact_plane_ell", "limits", "eq_connect", "eq_weld",
+                           "eq_couple", "humanoid"}) {
+    const Scene scene = zoo(name);
+    const ModelImpl& impl = scene.model.impl();
+    if (scene.model.gradient_path() != GradientPath::kAnalytic) continue;
+    const Trajectory t = rollout(scene.model, scene.input(), 1);
+    WorkspaceLease workspace(impl);
+    reset_data(scene.model, scene.mocap_pos, scene.mocap_quat, *workspace);
+    const StepInput in = step_input(t, 0);
+    EXPECT_GT(in.nefc, 0) << name;
+    StepBar bar;
+    bar.resize(impl, 1, true);
+    bar.next.setOnes();
+    std::vector<Vector> fields(kParameterCount);
+    for (const Parameter p : kFields) {
+      const auto i = static_cast<size_t>(p);
+      fields[i].resize(static_cast<size_t>(parameter_fields()[i].size(impl.mj())));
+      bar.params.field[i] = fields[i];
+    }
+    step_pullback(impl, in, t.qacc, bar, *workspace);  // sizes the scratch
+    const size_t before = allocations();
+    step_pullback(impl, in, t.qacc, bar, *workspace);
+    EXPECT_EQ(allocations() - before, 0U) << name;
+  }
+}
+
 // what the benchmarks and this test rely on
 TEST(BenchmarkedModels, HaveNoConstraints) {
   const std::pair<MakeScene, int> expected[] = {

@@ -4,6 +4,7 @@
 #include <mujoco/mujoco.h>
 
 #include <cmath>
+#include <map>
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
@@ -40,19 +41,21 @@ Gradient gradient(const Scene& scene) {
                            .params = parameter_names()});
 }
 
+void agree(const std::string& what, const Vector& value, const Vector& expected) {
+  double size = 1;
+  for (double x : expected) size = std::max(size, std::abs(x));
+  ASSERT_EQ(value.size(), expected.size());
+  for (size_t i = 0; i < value.size(); i++) {
+    EXPECT_NEAR(value[i], expected[i], tolerances().stage * size) << what << "[" << i << "]";
+  }
+}
+
 void agrees_with_oracle(const Scene& scene) {
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic);
   const Gradient analytic = gradient(scene);
   const Gradient oracle = gradient(with_options(scene, {.path = GradientPath::kOracle}));
   for (const auto& [name, expected] : oracle.params) {
-    const Vector& value = analytic.params.at(name);
-    double size = 1;
-    for (double x : expected) size = std::max(size, std::abs(x));
-    ASSERT_EQ(value.size(), expected.size());
-    for (size_t i = 0; i < value.size(); i++) {
-      EXPECT_NEAR(value[i], expected[i], tolerances().stage * size)
-          << scene.name << ", " << name << "[" << i << "]";
-    }
+    agree(scene.name + ", " + name, analytic.params.at(name), expected);
   }
 }
 
@@ -72,7 +75,9 @@ TEST(AnalyticParameters, ZooAgreesWithOracle) {
 std::vector<ParameterField> fields_of(bool constraints) {
   std::vector<ParameterField> out;
   for (const ParameterField& field : parameter_fields()) {
-    if ((field.id >= kFirstOfConstraints) == constraints) out.push_back(field);
+    const bool of_constraints =
+        field.id >= Parameter::kGeomSize && field.id <= Parameter::kDofInvweight0;
+    if (of_constraints == constraints) out.push_back(field);
   }
   return out;
 }
@@ -189,6 +194,170 @@ TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
           check_pullback(field_operation(scene, {field}), Vector(n), n,
                          {.tolerance = 1e-5, .smallest = 1e-3, .step = 1e-4, .directions = 2}))
           << cone << ", " << field.name;
+    }
+  }
+}
+
+// What mixing depends on: priority, solmix, formats of solref, the larger friction; a pair twice,
+// one with its own solref of friction; solref that refsafe lifts. least: a coefficient of friction.
+std::string mixing_scene(const std::string& cone, int condim, const std::string& least) {
+  const std::string dim = "condim='" + std::to_string(condim) + "'";
+  return "<mujoco><option timestep='.004' impratio='3' cone='" + cone + R"('/>
+    <default><geom solref='.05 .9' solimp='.5 .9 .05 .4 2.5' )" +
+         dim + R"(/></default>
+    <worldbody>
+      <geom name='floor' type='plane' size='9 9 1' friction='.4 .013 .0123' solmix='.5' margin='.001'/>
+      <body pos='0 0 .095'><freejoint/>
+        <geom type='sphere' size='.1' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
+      <body pos='1 0 .095'><freejoint/>
+        <geom type='sphere' size='.1' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
+      <body pos='2 0 .095'><freejoint/>
+        <geom type='sphere' size='.1' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
+      <body pos='3 0 .095'><freejoint/>
+        <geom type='sphere' size='.1' friction='.5 )" +
+         least + R"( .002' priority='1' solref='.003 1' solimp='.9 .95 .001'/></body>
+      <body pos='4 0 .095'><freejoint/>
+        <geom type='sphere' size='.1' friction='.9 .015 .0125' priority='-1' solmix='0'/></body>
+      <body pos='5 0 .097'><freejoint/>
+        <geom name='twice' type='sphere' size='.1'/></body>
+      <body pos='6 0 .095'><freejoint/>
+        <geom name='own' type='sphere' size='.1'/></body>
+      <body pos='7 0 .045'><freejoint/>
+        <geom name='bar' type='capsule' size='.05 .2' euler='88 0 10' friction='.9 .01 .002' solmix='0'/></body>
+    </worldbody>
+    <contact>
+      <pair geom1='floor' geom2='twice' friction='.5 .6 .01 .02 .03' solref='.04 1' solimp='.4 .8 .03' )" +
+         dim + R"(/>
+      <pair geom1='floor' geom2='twice' friction='.5 .4 .02 .01 .04' solref='.04 1' solimp='.3 .9 .04' )" +
+         dim + R"(/>
+      <pair geom1='own' geom2='floor' friction='.4 .3 .02 .02 .02' solref='-500 -15' solreffriction='.1 1'
+        solimp='.4 .8 .01' margin='.001' )" +
+         dim + R"(/>
+    </contact></mujoco>)";
+}
+
+// Limits of hinges and balls, friction loss that holds and slips, every equality of joints and
+// bodies.
+const char* kJointScene = R"(<mujoco><option timestep='.004'/>
+  <default><geom contype='0' conaffinity='0'/></default>
+  <worldbody>
+    <site name='world' pos='0 .4 .9'/>
+    <body pos='0 0 1'>
+      <joint name='a' axis='0 1 0' range='2 57' limited='true' solreflimit='.06 1' solimplimit='.5 .9 .1'
+        frictionloss='.3' damping='.1'/>
+      <geom type='capsule' size='.03 .2' pos='.2 0 0'/>
+      <body pos='.4 0 0'><joint name='b' axis='0 1 .2' damping='.1' frictionloss='30' range='-40 -3'
+          limited='true' solreflimit='-200 -9' solimplimit='.3 .8 .2 .2 3'/>
+        <geom size='.05' pos='.1 0 .03'/>
+        <site name='hand' pos='.1 .02 0'/></body></body>
+    <body name='ball' pos='1 0 1'><joint name='c' type='ball' range='0 20' limited='true'/>
+      <geom type='capsule' size='.03 .2' pos='.2 0 0'/></body>
+    <body name='free' pos='2 0 1'><freejoint/><geom type='box' size='.1 .12 .1'/></body>
+    <body name='other' pos='2.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/></body>
+    <body name='third' pos='3 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/><site name='s' euler='10 20 30'/></body>
+    <body name='fourth' pos='3.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/><site name='t' pos='.1 0 0'/></body>
+    <body pos='0 1 1'><joint name='d' type='slide' axis='1 0 1'/><geom size='.05'/></body>
+  </worldbody>
+  <equality>
+    <joint joint1='b' joint2='a' polycoef='.05 .4 .1 .2 .3' solref='.08 1' solimp='.4 .9 .2'/>
+    <joint joint1='d' polycoef='.05 0 0 0 0' solref='-80 -9' solimp='.4 .9 .2'/>
+    <connect body1='free' body2='ball' anchor='-.3 .1 .1' solref='.1 .8' solimp='.4 .9 .3 .3 1.5'/>
+    <connect site1='hand' site2='world' solref='.1 .8' solimp='.4 .9 .9 .3 1.5'/>
+    <weld body1='free' body2='other' relpose='.5 .1 .02 1 .1 .2 .3' anchor='.1 0 .05' torquescale='1.7'
+      solref='.2 .8' solimp='.4 .9 .6 .3 2.5'/>
+    <weld site1='s' site2='t' torquescale='.6' solref='.2 .8' solimp='.4 .9 .9 .3 2.5'/>
+  </equality></mujoco>)";
+
+Scene moving(const std::string& name, const std::string& xml, const ModelOptions& options = {}) {
+  const Model model = Model::from_xml(xml, options);
+  Scene scene{.name = name, .model = model, .x = default_state(model)};
+  for (size_t i = 0; i < scene.x.qvel.size(); i++) {
+    scene.x.qvel[i] = 0.3 * std::sin(1 + static_cast<double>(i));
+  }
+  return scene;
+}
+
+Scene moving_joints(const ModelOptions& options = {}) {
+  Scene scene = moving("joints", kJointScene, options);
+  Vector shift(static_cast<size_t>(scene.model.ntangent()));
+  for (size_t i = 0; i < static_cast<size_t>(scene.model.nv()); i++) {
+    shift[i] = 0.05 * std::cos(1.3 * static_cast<double>(i));
+  }
+  shift[2] += 0.4;
+  scene.x = plus(scene.model, scene.x, shift);
+  return scene;
+}
+
+std::vector<Scene> constraint_scenes(const std::string& least) {
+  std::vector<Scene> scenes = {moving_joints(), moving_joints({.integrator = Integrator::kRk4}),
+                               moving_joints({.integrator = Integrator::kImplicitFast})};
+  for (const std::string cone : {"pyramidal", "elliptic"}) {
+    for (const int condim : {1, 3, 4, 6}) {
+      scenes.push_back(moving(cone + std::to_string(condim), mixing_scene(cone, condim, least)));
+    }
+  }
+  return scenes;
+}
+
+// friction of 0 is below the least that MuJoCo uses
+TEST(AnalyticParameters, ConstraintsAgreeWithOracle) {
+  std::map<std::string, int> entries;
+  for (const Scene& scene : constraint_scenes("0")) {
+    agrees_with_oracle(scene);
+    for (const auto& [name, bar] : gradient(scene).params) {
+      for (const double x : bar) entries[name] += x != 0;
+    }
+  }
+  for (const ParameterField& field : fields_of(true)) {
+    EXPECT_GE(entries[field.name], 3) << field.name;
+  }
+}
+
+// a loss on forces: rows of J λ and of f differ in what they hand on
+TEST(AnalyticParameters, ConstraintForcesAgreeWithOracle) {
+  for (Scene scene : constraint_scenes(".004")) {
+    if (scene.model.mj()->opt.integrator == mjINT_RK4) continue;
+    const auto run = [&](GradientPath path) {
+      const Model model = with_options(scene, {.path = path}).model;
+      const Trajectory t = rollout(model, scene.input(), kSteps);
+      std::vector<Vector> bar;
+      for (const StepRecord& step : t.steps) bar.push_back(wave(static_cast<size_t>(step.nefc), 1));
+      return rollout_pullback(model, t, {.efc_force = bar, .params = parameter_names()});
+    };
+    const Gradient analytic = run(GradientPath::kAnalytic), oracle = run(GradientPath::kOracle);
+    for (const ParameterField& field : fields_of(true)) {
+      agree(scene.name + ", " + field.name, analytic.params.at(field.name),
+            oracle.params.at(field.name));
+    }
+  }
+}
+
+TEST(AnalyticParameters, ConstraintsOfTheZooAgreeWithOracle) {
+  int tested = 0;
+  for (const std::string& name : zoo_names()) {
+    const Scene scene = zoo(name);
+    if (scene.model.gradient_path() != GradientPath::kAnalytic) continue;
+    tested++;
+    const Gradient analytic = gradient(scene),
+                   oracle = gradient(with_options(scene, {.path = GradientPath::kOracle}));
+    for (const ParameterField& field : fields_of(true)) {
+      // MuJoCo finds more contacts of a mesh with a box as soon as one has a margin: a kink at 0
+      if (name == "contact_mesh" && field.id == Parameter::kGeomMargin) continue;
+      agree(name + ", " + field.name, analytic.params.at(field.name), oracle.params.at(field.name));
+    }
+  }
+  EXPECT_GE(tested, 15);
+}
+
+TEST(AnalyticParameters, MixingAgreesWithDifferences) {
+  for (const Scene& scene : constraint_scenes(".004")) {
+    for (const ParameterField& field : fields_of(true)) {
+      const size_t n = count(scene, {field});
+      if (n == 0) continue;
+      EXPECT_TRUE(
+          check_pullback(field_operation(scene, {field}), Vector(n), n,
+                         {.tolerance = 1e-5, .smallest = 1e-3, .step = 1e-5, .directions = 2}))
+          << scene.name << ", " << field.name;
     }
   }
 }

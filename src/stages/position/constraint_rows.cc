@@ -147,33 +147,48 @@ class Rows {
     }
   }
 
+  // the numbers of one equality, if they are wanted
+  Vec eq_data_bar(int id) const {
+    const Vec to = params_[Parameter::kEqData];
+    return to.empty() ? to : to.subspan(mjNEQDATA * static_cast<size_t>(id), mjNEQDATA);
+  }
+
+  // r = x_1 - p(x_2), p = Σ c_k x^k: J of x_2 is -p', which varies. rate is what the row's
+  // cotangents make of x_2's own rates. Returns p'; adds to eq_data and to the cotangent of x_2.
+  double polynomial(int i, double x, double rate, double& x_bar) {
+    const int id = d_->efc_id[i];
+    const mjtNum* c = m_->eq_data + mjNEQDATA * id;
+    x_bar -= (2 * c[2] + x * (6 * c[3] + x * 12 * c[4])) * rate;
+    const Vec data_bar = eq_data_bar(id);
+    double power = 1;
+    for (size_t k = 1; k <= 4 && !data_bar.empty(); k++, power *= x) {
+      data_bar[k] -= power * (x * at(bar_.pos, i) + static_cast<double>(k) * rate);
+    }
+    return c[1] + x * (2 * c[2] + x * (3 * c[3] + x * 4 * c[4]));
+  }
+
   void joint_equality(int i) {
     const int id = d_->efc_id[i], j1 = m_->eq_obj1id[id], j2 = m_->eq_obj2id[id];
     scalar(i, m_->jnt_dofadr[j1], 1);
+    if (const Vec to = eq_data_bar(id); !to.empty()) to[0] -= at(bar_.pos, i);
     if (j2 < 0) return;
-    const mjtNum* c = m_->eq_data + mjNEQDATA * id;
     const int q = m_->jnt_qposadr[j2], dof = m_->jnt_dofadr[j2];
-    const double x = d_->qpos[q] - m_->qpos0[q];
-    const double slope = c[1] + x * (2 * c[2] + x * (3 * c[3] + x * 4 * c[4]));
-    const double curvature = 2 * c[2] + x * (6 * c[3] + x * 12 * c[4]);
+    const double slope = polynomial(i, d_->qpos[q] - m_->qpos0[q], weighted(i, dof),
+                                    qpos_bar_[static_cast<size_t>(dof)]);
     scalar(i, dof, -slope);
-    qpos_bar_[static_cast<size_t>(dof)] -= curvature * weighted(i, dof);
   }
 
   void tendon_equality(int i) {
     const int id = d_->efc_id[i], t1 = m_->eq_obj1id[id], t2 = m_->eq_obj2id[id];
     tendon(i, t1, 1);
+    if (const Vec to = eq_data_bar(id); !to.empty()) to[0] -= at(bar_.pos, i);
     if (t2 < 0) return;
-    const mjtNum* c = m_->eq_data + mjNEQDATA * id;
-    const double x = d_->ten_length[t2] - m_->tendon_length0[t2];
-    const double slope = c[1] + x * (2 * c[2] + x * (3 * c[3] + x * 4 * c[4]));
-    const double curvature = 2 * c[2] + x * (6 * c[3] + x * 12 * c[4]);
+    const double rate = at(bar_.J_lambda, i) * tendon_rate(m_, d_, t2, s_.L.y) +
+                        at(bar_.J_a, i) * tendon_rate(m_, d_, t2, s_.Q.y) +
+                        at(bar_.J_v, i) * tendon_rate(m_, d_, t2, s_.V.y);
+    const double slope = polynomial(i, d_->ten_length[t2] - m_->tendon_length0[t2], rate,
+                                    workspace_.tendons[static_cast<size_t>(t2)].length);
     tendon(i, t2, -slope);
-    // the row's own J varies with the length
-    const double rates = at(bar_.J_lambda, i) * tendon_rate(m_, d_, t2, s_.L.y) +
-                         at(bar_.J_a, i) * tendon_rate(m_, d_, t2, s_.Q.y) +
-                         at(bar_.J_v, i) * tendon_rate(m_, d_, t2, s_.V.y);
-    workspace_.tendons[static_cast<size_t>(t2)].length -= curvature * rates;
   }
 
   // the two points of a connect or weld: rows are the world coordinates of their difference
@@ -186,7 +201,8 @@ class Rows {
     for (int side = 0; side < 2; side++) {
       const int object = side == 0 ? m_->eq_obj1id[id] : m_->eq_obj2id[id];
       const int body = sites ? m_->site_bodyid[object] : object;
-      const mjtNum* local = m_->eq_data + mjNEQDATA * id + 3 * (weld ? 1 - side : side);
+      const int anchor = 3 * (weld ? 1 - side : side);
+      const mjtNum* local = m_->eq_data + mjNEQDATA * id + anchor;
       Vector3 world;
       if (sites) {
         world = Vector3(d_->site_xpos + 3 * object);
@@ -202,9 +218,11 @@ class Rows {
       point_force_pullback(body, point, Vector3::Zero(), v, sign, s_.V, s_.W);
       bias_acceleration(body, point, -sign * aref);
       s_.W[b] += sign * wrench_at(point, Vector3::Zero(), r);
-      if (const Vec to = params_[Parameter::kSitePos]; sites && !to.empty()) {
+      // the point moves in its body
+      const Vec to = sites ? params_[Parameter::kSitePos] : eq_data_bar(id);
+      if (!to.empty()) {
         const Vector6 added = s_.W[b] - before;
-        Eigen::Map<Vector3>(&to[3 * static_cast<size_t>(object)]) +=
+        Eigen::Map<Vector3>(&to[static_cast<size_t>(sites ? 3 * object : anchor)]) +=
             Rotation(d_->xmat + 9 * body).transpose() * added.tail<3>();
       }
     }
@@ -254,6 +272,38 @@ struct Quat {
   }
 };
 
+// Rows of a weld's rotation, for torquescale 1: what it weighs of r, J λ, J a, J v and -J̇ v. first
+// is q1, second conj(q2); angular velocities are pure quaternions. Linear in first.
+template <class T>
+struct RotationRows {
+  using Q = Quat<T>;
+  Q lambda, a, w1, w2, alpha;  // relative ones of λ and a, of the two bodies, relative J̇ v
+
+  T weigh(const Workspace::RowsBar& bar, int i, const Q& first, const Q& second) const {
+    const auto half = [](const Q& q) { return Q{0.5 * q.w, 0.5 * q.x, 0.5 * q.y, 0.5 * q.z}; };
+    const auto plus = [](const Q& p, const Q& q) {
+      return Q{p.w + q.w, p.x + q.x, p.y + q.y, p.z + q.z};
+    };
+    const auto minus = [](const Q& q) { return Q{-q.w, -q.x, -q.y, -q.z}; };
+    const Q w = plus(w1, minus(w2));
+    const auto velocity = [&](const Q& x) { return half(second * x * first); };
+    // d/dt of J v with accelerations of velocity alone
+    const Q J_dot = plus(velocity(alpha), plus(minus(half(second * half(w2) * w * first)),
+                                               half(second * w * half(w1) * first)));
+    T sum(0.0);
+    const auto add = [&](const std::vector<double>& weights, double sign, const Q& q) {
+      const double* c = &weights[static_cast<size_t>(i)];
+      sum = sum + sign * c[0] * q.x + sign * c[1] * q.y + sign * c[2] * q.z;
+    };
+    add(bar.pos, 1, second * first);
+    add(bar.J_lambda, 1, velocity(lambda));
+    add(bar.J_a, 1, velocity(a));
+    add(bar.J_v, 1, velocity(w));
+    add(bar.aref, -1, J_dot);
+    return sum;
+  }
+};
+
 void Rows::relative_rotation(int i) {
   const int id = d_->efc_id[i];
   const bool sites = m_->eq_objtype[id] == mjOBJ_SITE;
@@ -286,35 +336,35 @@ void Rows::relative_rotation(int i) {
   };
   const Vector3 bias = (s_.A[b1] - s_.Q.X[b1] - s_.A[b2] + s_.Q.X[b2]).head<3>();
   const Q turn1 = input(Vector3::Zero(), 0), turn2 = input(Vector3::Zero(), 3);
-  const Q w1 = input(s_.V.X[b1].head<3>(), 6), w2 = input(s_.V.X[b2].head<3>(), 9);
-  const Q lambda = input(angular(s_.L), 12), a = input(angular(s_.Q), 15), alpha = input(bias, 18);
-  const Q w{T(0.0), w1.x - w2.x, w1.y - w2.y, w1.z - w2.z};
-  const auto half = [](const Q& q) { return Q{0.5 * q.w, 0.5 * q.x, 0.5 * q.y, 0.5 * q.z}; };
-  const auto plus = [](const Q& p, const Q& q) {
-    return Q{p.w + q.w, p.x + q.x, p.y + q.y, p.z + q.z};
+  const RotationRows<T> rows{input(angular(s_.L), 12), input(angular(s_.Q), 15),
+                             input(s_.V.X[b1].head<3>(), 6), input(s_.V.X[b2].head<3>(), 9),
+                             input(bias, 18)};
+  const auto moved = [](const Q& q, const Q& by, double size) {
+    return Q{q.w + size * by.w, q.x + size * by.x, q.y + size * by.y, q.z + size * by.z};
   };
-  const auto minus = [](const Q& q) { return Q{-q.w, -q.x, -q.y, -q.z}; };
   const Q start1{T(q1[0]), T(q1[1]), T(q1[2]), T(q1[3])};
   const Q start2{T(q2[0]), T(-q2[1]), T(-q2[2]), T(-q2[3])};
-  const Q first = plus(start1, half(turn1) * start1);          // q1, turned
-  const Q second = plus(start2, minus(start2 * half(turn2)));  // conj(q2), turned
+  const Q first = moved(start1, turn1 * start1, 0.5);    // q1, turned
+  const Q second = moved(start2, start2 * turn2, -0.5);  // conj(q2), turned
+  const T sum = scale * rows.weigh(bar_, i, first, second);
 
-  const Q error = second * first;
-  const auto velocity = [&](const Q& x) { return half(second * x * first); };
-  const Q J_lambda = velocity(lambda), J_a = velocity(a), J_v = velocity(w);
-  // d/dt of J v with accelerations of velocity alone
-  const Q J_dot = plus(velocity(alpha), plus(minus(half(second * half(w2) * w * first)),
-                                             half(second * w * half(w1) * first)));
-  T sum(0.0);
-  const auto add = [&](const std::vector<double>& weights, double sign, const Q& q) {
-    const double *c = &weights[static_cast<size_t>(i)], f = sign * scale;
-    sum = sum + f * c[0] * q.x + f * c[1] * q.y + f * c[2] * q.z;
-  };
-  add(bar_.pos, 1, error);
-  add(bar_.J_lambda, 1, J_lambda);
-  add(bar_.J_a, 1, J_a);
-  add(bar_.J_v, 1, J_v);
-  add(bar_.aref, -1, J_dot);
+  if (const Vec to = eq_data_bar(id); !to.empty()) {
+    const auto pure = [](const Vector3& x) { return Quat<double>{0, x[0], x[1], x[2]}; };
+    const RotationRows<double> still{pure(angular(s_.L)), pure(angular(s_.Q)),
+                                     pure(s_.V.X[b1].head<3>()), pure(s_.V.X[b2].head<3>()),
+                                     pure(bias)};
+    const auto weigh = [&](const mjtNum* q) {
+      return still.weigh(bar_, i, {q[0], q[1], q[2], q[3]}, {q2[0], -q2[1], -q2[2], -q2[3]});
+    };
+    // q1 = xquat relpose; the rows are linear in it
+    to[10] += weigh(q1);
+    for (size_t k = 0; k < 4 && !sites; k++) {
+      mjtNum unit[4] = {}, q[4];
+      unit[k] = 1;
+      mju_mulQuat(q, d_->xquat + 4 * body1, unit);
+      to[6 + k] += scale * weigh(q);
+    }
+  }
 
   const auto part = [&](size_t at) { return Vector3(sum.d[at], sum.d[at + 1], sum.d[at + 2]); };
   const auto angular_bar = [](std::vector<Vector6>& to, size_t b, const Vector3& value) {

@@ -24,7 +24,7 @@
 namespace diffmj {
 
 // Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to the
-// cotangents of tendons, to qpos_bar and qvel_bar (nv), to site_pos and tendon_range.
+// cotangents of tendons, to qpos_bar and qvel_bar (nv), to site_pos, tendon_range and eq_data.
 void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace);
 
