@@ -158,7 +158,8 @@ std::string analytic_obstacle(const mjModel* m) {
   return constraint_obstacle(m);
 }
 
-void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
+                       Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_kinematics", [&] {
@@ -167,16 +168,23 @@ void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& work
     mj_comPos(m, d);
     mj_tendon(m, d);
     mj_makeM(m, d);
-    // the derivatives of implicit integrators read velocities of bodies
-    if (impl.advance == Advance::kImplicit) mj_comVel(m, d);
+    if (constrained) {
+      mj_collision(m, d);
+      mj_makeConstraint(m, d);
+    }
+    if (m->nactuator > 0) mj_transmission(m, d);
+
     for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
       d->ten_velocity[i] = tendon_rate(m, d, i, in.qvel);
     }
-    if (m->nactuator == 0) return;
-    mj_transmission(m, d);
     for (int i = 0; i < static_cast<int>(m->nout); i++) {
       d->actuator_velocity[i] = moment_dot(d, i, in.qvel);
     }
+    // references of constraints and the derivatives of implicit integrators read velocities of
+    // bodies
+    if (constrained || impl.advance == Advance::kImplicit) mj_comVel(m, d);
+    if (constrained) mj_referenceConstraint(m, d);
+    if (m->nactuator == 0) return;
     // gravity compensation through actuators counts towards their clamps
     if (m->flg_gravcomp) mj_passive(m, d);
     mj_fwdActuation(m, d);

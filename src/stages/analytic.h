@@ -23,16 +23,16 @@ namespace diffmj {
 std::string analytic_obstacle(const mjModel* m);
 
 // Runs those stages of MuJoCo that the pullback reads, and leaves them in the workspace's mjData.
-// Only for steps on which no constraint acts: contacts are not looked for.
-void evaluate_smooth(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+// Where no constraint acts (constrained is false) contacts are not even looked for.
+void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
+                       Workspace& workspace);
 
 struct AnalyticProblem {
   StepInput in;
   CVec qacc;                    // nv: a
   CVec b;                       // nv, with multipliers.mu
   CVec act_from, act_dot_from;  // na: as of OracleProblem
-  // All stages were evaluated (evaluate_stages) and the zones decided (newton_factorize); otherwise
-  // no constraint acts and evaluate_smooth is enough.
+  // As of evaluate_analytic; if so the zones are decided (newton_factorize).
   bool constrained = false;
   CVec force_bar = {};  // nefc: cotangent of the constraint forces, of one cotangent; empty: 0
 };

@@ -30,12 +30,12 @@ void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const 
 
 void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace) {
-  if (!constrained) {
-    evaluate_smooth(impl, in, workspace);
+  if (impl.path == GradientPath::kAnalytic) {
+    evaluate_analytic(impl, in, constrained, workspace);
   } else {
     evaluate_stages(impl, in, workspace);
-    newton_factorize(impl.mj(), workspace.data.get(), qacc, workspace);
   }
+  if (constrained) newton_factorize(impl.mj(), workspace.data.get(), qacc, workspace);
 }
 
 void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
