@@ -51,9 +51,14 @@ enum class Parameter : int {
   kEqSolimp,
   kBodyInvweight0,
   kDofInvweight0,
+  // of activations and muscles
+  kActuatorDynprm,
+  kActuatorLengthrange,
+  kActuatorAcc0,
 };
-inline constexpr int kParameterCount = 37;
+inline constexpr int kParameterCount = 40;
 inline constexpr Parameter kFirstOfConstraints = Parameter::kGeomSize;
+inline constexpr Parameter kLastOfConstraints = Parameter::kDofInvweight0;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the
 // function extended by normalising, as of quaternions in qpos.

@@ -203,11 +203,13 @@ ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, boo
     rest.field[static_cast<size_t>(p)] = params.field[static_cast<size_t>(p)];
   };
   for (const ParameterField& field : parameter_fields()) {
-    if (field.id >= kFirstOfConstraints && (constrained || has_fluid(m))) take(field.id);
+    if (field.id < kFirstOfConstraints || field.id > kLastOfConstraints) continue;
+    if (constrained || has_fluid(m)) take(field.id);
   }
   if (has_controllers(m)) {
     take(Parameter::kActuatorGainprm);
     take(Parameter::kActuatorBiasprm);
+    take(Parameter::kActuatorDynprm);
   }
   if (has_fluid(m)) {
     for (int body = 1; body < static_cast<int>(m->nbody); body++) {

@@ -72,7 +72,8 @@ TEST(AnalyticParameters, ZooAgreesWithOracle) {
 std::vector<ParameterField> fields_of(bool constraints) {
   std::vector<ParameterField> out;
   for (const ParameterField& field : parameter_fields()) {
-    if ((field.id >= kFirstOfConstraints) == constraints) out.push_back(field);
+    const bool of_constraints = field.id >= kFirstOfConstraints && field.id <= kLastOfConstraints;
+    if (of_constraints == constraints) out.push_back(field);
   }
   return out;
 }
