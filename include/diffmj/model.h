@@ -33,6 +33,10 @@ struct ModelOptions {
   // Whether a feature without an analytic pullback sends the model to a slower path; if not, it is
   // an UnsupportedError that names the feature.
   bool fallback = true;
+  // Muscles in the backward pass only: their curves are blurred over this width, in units of the
+  // muscle's optimal length, of its largest velocity and of activation, so that flat pieces have a
+  // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
+  double muscle_smoothing = 0;
 };
 
 // A copy is cheap: it shares the compiled model, which is never modified.
@@ -62,6 +66,7 @@ class Model {
   GradientPath gradient_path() const;
   // Names what forced a slower path than was asked for; empty if nothing did.
   const std::string& gradient_path_reason() const;
+  double muscle_smoothing() const;
 
   // Body, joint, geom, ... number id as "geom 'floor'", or "geom 3" without a name. type is mjtObj.
   std::string element_name(int type, int id) const;

@@ -10,6 +10,7 @@
 #include <compare>
 #include <concepts>
 #include <cstddef>
+#include <numbers>
 
 namespace diffmj {
 
@@ -120,6 +121,10 @@ struct Dual {
   friend Dual log(const Dual& a) {
     using std::log;
     return a.chain(log(a.v), 1.0 / a.v);
+  }
+  friend Dual erfc(const Dual& a) {
+    using std::erfc, std::exp;
+    return a.chain(erfc(a.v), -2 * std::numbers::inv_sqrtpi * exp(-(a.v * a.v)));
   }
   friend Dual sin(const Dual& a) {
     using std::cos, std::sin;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -180,6 +181,11 @@ void ModelImpl::choose_path(const ModelOptions& options) {
     path_reason = name_of(m, mjOBJ_FLEX, 0) +
                   " with an implicit integrator and CG: its stiffness enters the solver's metric";
   }
+  if (!(options.muscle_smoothing >= 0) || std::isinf(options.muscle_smoothing)) {
+    throw InputError("muscle_smoothing is " + std::to_string(options.muscle_smoothing) +
+                     ", expected a width of at least 0");
+  }
+  muscle_smoothing = options.muscle_smoothing;
   path_asked = options.path;
   fallback = options.fallback;
   path = options.path;
@@ -191,6 +197,12 @@ void ModelImpl::choose_path(const ModelOptions& options) {
       path_reason += " has no analytic pullback yet";
       path = GradientPath::kOracle;
     }
+  }
+  if (options.muscle_smoothing > 0 && path != GradientPath::kAnalytic) {
+    throw UnsupportedError("muscle_smoothing needs the gradient path 'analytic', and this model " +
+                           (path_reason.empty() ? std::string("was asked to take another")
+                                                : "cannot take it: " + path_reason) +
+                           "; leave muscle_smoothing at 0");
   }
   if (path == options.path) path_reason.clear();
   if (!fallback && path > options.path) {
@@ -295,6 +307,7 @@ Integrator Model::integrator() const {
 }
 GradientPath Model::gradient_path() const { return impl_->path; }
 const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
+double Model::muscle_smoothing() const { return impl_->muscle_smoothing; }
 
 std::vector<std::string> parameter_names() {
   std::vector<std::string> names;
@@ -325,7 +338,9 @@ int Model::keyframe(const std::string& name) const {
 }
 
 Model Model::tightened() const {
-  const ModelOptions options{.path = impl_->path_asked, .fallback = impl_->fallback};
+  const ModelOptions options{.path = impl_->path_asked,
+                             .fallback = impl_->fallback,
+                             .muscle_smoothing = impl_->muscle_smoothing};
   return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), options));
 }
 

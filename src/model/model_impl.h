@@ -40,6 +40,7 @@ class ModelImpl {
   GradientPath path_asked = GradientPath::kAnalytic, path = GradientPath::kAnalytic;
   std::string path_reason;
   bool fallback = true;
+  double muscle_smoothing = 0;  // as in ModelOptions
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;

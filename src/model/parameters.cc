@@ -76,6 +76,9 @@ const std::array<ParameterField, kParameterCount>& parameter_fields() {
       DIFFMJ_FIELD(kTendonDamping, tendon_damping, ntendon, 1, kFree),
       DIFFMJ_FIELD(kTendonLengthspring, tendon_lengthspring, ntendon, 2, kFree),
       DIFFMJ_FIELD(kTendonRange, tendon_range, ntendon, 2, kFree),
+      DIFFMJ_FIELD(kActuatorDynprm, actuator_dynprm, nactuator, mjNDYN, kFree),
+      DIFFMJ_FIELD(kActuatorLengthrange, actuator_lengthrange, nout, 2, kFree),
+      DIFFMJ_FIELD(kActuatorAcc0, actuator_acc0, nout, 1, kFree),
   }};
   return fields;
 }
@@ -116,6 +119,11 @@ ParameterProbe::ParameterProbe(mjModel* m, const ParameterField& field, int entr
   double largest = 0;
   for (int i = 0; i < field.size(m); i++) largest = std::max(largest, std::abs(data[i]));
   scale_ = largest == 0 ? 1 : std::max(std::abs(data[entry]), 0.01 * largest);
+  // parameters of an actuator have units of their own
+  const bool mixed = field.id == Parameter::kActuatorGainprm ||
+                     field.id == Parameter::kActuatorBiasprm ||
+                     field.id == Parameter::kActuatorDynprm;
+  if (mixed) scale_ = data[entry] == 0 ? 1 : std::abs(data[entry]);
   // armature adds to an inertia
   if (field.id == Parameter::kDofArmature && largest == 0) {
     scale_ = *std::min_element(m->dof_M0, m->dof_M0 + m->nv);

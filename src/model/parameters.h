@@ -56,8 +56,12 @@ enum class Parameter : int {
   kTendonDamping,
   kTendonLengthspring,
   kTendonRange,
+  // of activations and muscles
+  kActuatorDynprm,
+  kActuatorLengthrange,
+  kActuatorAcc0,
 };
-inline constexpr int kParameterCount = 41;
+inline constexpr int kParameterCount = 44;
 
 // Whose entries are free, and whose rows are unit vectors: the gradient of those is that of the
 // function extended by normalising, as of quaternions in qpos.

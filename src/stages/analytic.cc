@@ -73,12 +73,15 @@ bool is_for_oracle(const mjModel* m, Parameter p, bool constrained) {
     case Parameter::kTendonDamping:
     case Parameter::kTendonLengthspring:
     case Parameter::kTendonRange:
+    case Parameter::kActuatorLengthrange:
+    case Parameter::kActuatorAcc0:
       return false;
     case Parameter::kBodyMass:
     case Parameter::kBodyInertia:
       return has_fluid_box(m);
     case Parameter::kActuatorGainprm:
     case Parameter::kActuatorBiasprm:
+    case Parameter::kActuatorDynprm:
       return has_controllers(m);
     case Parameter::kGeomSize:
     case Parameter::kGeomPos:

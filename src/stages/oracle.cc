@@ -80,11 +80,20 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
   return all_rows;
 }
 
-// gains of controllers that are 0 switch a state of theirs off, friction loss that is 0 its row
+// gains and time constants of controllers that are 0 switch a state of theirs off, tausmooth that
+// is 0 the blend of time constants, friction loss that is 0 its row
 bool is_switch(const mjModel* m, Parameter id, int entry) {
   if (id == Parameter::kDofFrictionloss) return true;
-  if (id != Parameter::kActuatorGainprm) return false;
-  const int type = m->actuator_gaintype[entry / mjNGAIN];
+  int actuator = 0;
+  if (id == Parameter::kActuatorGainprm) {
+    actuator = entry / mjNGAIN;
+  } else if (id == Parameter::kActuatorDynprm) {
+    actuator = entry / mjNDYN;
+    if (m->actuator_dyntype[actuator] == mjDYN_MUSCLE) return entry % mjNDYN == 2;
+  } else {
+    return false;
+  }
+  const int type = m->actuator_gaintype[actuator];
   return type == mjGAIN_DCMOTOR || type == mjGAIN_PID;
 }
 

@@ -26,7 +26,9 @@ double control_shift(const ModelImpl& impl, int j, double u, double h) {
 double activation_shift(const ModelImpl& impl, int j, double w, double h) {
   const mjModel* m = impl.mj();
   const int actuator = impl.act_actuator[static_cast<size_t>(j)];
-  if (!m->actuator_actlimited[actuator]) return 0;
+  if (!m->actuator_actlimited[actuator]) {
+    return m->actuator_dyntype[actuator] == mjDYN_MUSCLE ? inside(w, 0, 1, h) : 0;
+  }
   return inside(w, m->actuator_actrange[2 * actuator], m->actuator_actrange[2 * actuator + 1], h);
 }
 

@@ -13,11 +13,11 @@ namespace {
 // every operation once, smooth at the points below
 template <class T>
 T everything(const T& x, const T& y) {
-  using std::abs, std::acos, std::asin, std::atan2, std::cos, std::exp, std::log, std::max,
-      std::min, std::pow, std::sin, std::sqrt;
+  using std::abs, std::acos, std::asin, std::atan2, std::cos, std::erfc, std::exp, std::log,
+      std::max, std::min, std::pow, std::sin, std::sqrt;
   T sum = -x * y / (2 + x * x) + 3 * x - 1 / y + (y - 2) / 4 + (1 - x) * 0.5;
   sum += sqrt(x * x + y * y) + pow(abs(y), 1.7) + pow(x, 3) + pow(x, 0);
-  sum -= sin(x) * cos(y) + exp(-x) * log(2 + y * y);
+  sum -= sin(x) * cos(y) + exp(-x) * log(2 + y * y) + erfc(x * y);
   sum *= atan2(y, x) + atan2(x, y);
   sum /= acos(x / 4) + asin(y / 4) + 3;
   return sum + max(x, y) * min(x, y) + max(T(0.1), x);

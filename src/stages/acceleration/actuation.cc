@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "mj/call.h"
+#include "stages/acceleration/muscle.h"
 #include "stages/oracle.h"
 #include "stages/position/transmission.h"
 #include "stages/probes.h"
@@ -83,8 +84,9 @@ double time_constant(const mjModel* m, int i) {
 struct NextActivation {
   NextActivation(const mjModel* m, int i, double act, double act_dot) : reach(m->opt.timestep) {
     if (m->actuator_dyntype[i] == mjDYN_FILTEREXACT) {
-      const double tau = time_constant(m, i);
-      reach = tau * (1 - std::exp(-m->opt.timestep / tau));
+      const double tau = time_constant(m, i), steps = m->opt.timestep / tau;
+      reach = tau * (1 - std::exp(-steps));
+      reach_tau = 1 - (1 + steps) * std::exp(-steps);
     }
     value = act + reach * act_dot;
     if (!m->actuator_actlimited[i]) return;
@@ -92,7 +94,7 @@ struct NextActivation {
     clamped = value < low || value > high;
     value = std::clamp(value, low, high);
   }
-  double reach, value = 0;
+  double reach, reach_tau = 0, value = 0;  // reach_tau = ∂reach/∂tau
   bool clamped = false;
 };
 
@@ -143,8 +145,10 @@ class Pullback {
       const double act = in_.act_from.empty() ? d_->act[j] : in_.act_from[k];
       const double act_dot = in_.act_dot_from.empty() ? d_->act_dot[j] : in_.act_dot_from[k];
       const NextActivation next(m_, i, act, off ? 0 : act_dot);
+      if (next.clamped) continue;
+      add_time_constant(i, off ? 0 : next.reach_tau * act_dot * in_.act_next_bar[k]);
       // of another state, whose cotangents the caller takes
-      if (next.clamped || !in_.act_from.empty()) continue;
+      if (!in_.act_from.empty()) continue;
       bar_.act[k] += in_.act_next_bar[k];
       if (!off) act_dot_bar_[k] += next.reach * in_.act_next_bar[k];
     }
@@ -170,51 +174,54 @@ class Pullback {
 
     const double* g = m_->actuator_gainprm + mjNGAIN * i;
     const double* b = m_->actuator_biasprm + mjNBIAS * i;
-    const bool affine_gain = m_->actuator_gaintype[i] == mjGAIN_AFFINE,
-               affine_bias = m_->actuator_biastype[i] == mjBIAS_AFFINE;
-    const double gain = g[0] + (affine_gain ? g[1] * length + g[2] * velocity : 0);
-    double length_bar = 0, velocity_bar = 0, input_bar = force_bar * gain;
-    const double gain_bar = force_bar * input;
-    if (affine_gain) {
-      length_bar += gain_bar * g[1];
-      velocity_bar += gain_bar * g[2];
+    const int gain_type = m_->actuator_gaintype[i], bias_type = m_->actuator_biastype[i];
+    // gain and its slope in velocity
+    MuscleGain gain{.gain = g[0]};
+    if (gain_type == mjGAIN_AFFINE) {
+      gain = {.gain = g[0] + g[1] * length + g[2] * velocity, .slope = g[2]};
+    } else if (gain_type == mjGAIN_MUSCLE) {
+      gain = muscle_gain(muscle_in(i, g));
     }
-    if (affine_bias) {
-      length_bar += force_bar * b[1];
-      velocity_bar += force_bar * b[2];
-    }
-    const auto add_prm = [&](Vec bar, int width, double prm_bar, bool affine) {
-      if (bar.empty()) return;
-      double* to = &bar[static_cast<size_t>(width * i)];
-      to[0] += prm_bar;
-      if (!affine) return;
-      to[1] += prm_bar * length;
-      to[2] += prm_bar * velocity;
-    };
-    add_prm(gainprm, mjNGAIN, gain_bar, affine_gain);
-    if (affine_bias) add_prm(biasprm, mjNBIAS, force_bar, true);
 
     // the metric: D = slope momentᵀ moment, within D's sparsity
-    const double slope = (affine_bias ? b[2] : 0) + (affine_gain ? g[2] * input : 0);
+    const double slope = (bias_type == mjBIAS_AFFINE ? b[2] : 0) + gain.slope * input;
+    double slope_bar = 0;
     Vec y(workspace_.actuation_y.data(), nv_);
-    const bool metric = !in_.mu.empty() && !not_implicit(m_, d_, i) &&
-                        (slope != 0 || !gainprm.empty() || !biasprm.empty());
+    const bool metric =
+        !in_.mu.empty() && !not_implicit(m_, d_, i) &&
+        (gain_type != mjGAIN_FIXED || slope != 0 || !gainprm.empty() || !biasprm.empty());
     const bool varies = moment_varies(m_, i) || params_.wants(Parameter::kActuatorGear);
-    if (varies) {
-      eigen(y) = d_->actuator_force[out] * eigen(lambda()) + velocity_bar * eigen(in_.in->qvel);
+    if (varies) eigen(y) = d_->actuator_force[out] * eigen(lambda());
+    if (metric) slope_bar = in_.h * metric_form(out, in_.h * slope, varies ? y : Vec());
+
+    double length_bar = 0, velocity_bar = 0;
+    const double input_bar = force_bar * gain.gain + slope_bar * gain.slope;
+    const MuscleGain gain_bar{.gain = force_bar * input, .slope = slope_bar * input};
+    const auto affine_pullback = [&](const double* prm, Vec bar, int width, double value_bar,
+                                     double prm_slope_bar) {
+      length_bar += value_bar * prm[1];
+      velocity_bar += value_bar * prm[2];
+      if (bar.empty()) return;
+      double* to = &bar[static_cast<size_t>(width * i)];
+      to[0] += value_bar;
+      to[1] += value_bar * length;
+      to[2] += value_bar * velocity + prm_slope_bar;
+    };
+    if (gain_type == mjGAIN_AFFINE) {
+      affine_pullback(g, gainprm, mjNGAIN, gain_bar.gain, gain_bar.slope);
+    } else if (gain_type == mjGAIN_MUSCLE) {
+      muscle_gain_pullback(muscle_in(i, g), gain_bar,
+                           muscle_bar(i, gainprm, mjNGAIN, length_bar, velocity_bar));
+    } else if (!gainprm.empty()) {
+      gainprm[static_cast<size_t>(mjNGAIN * i)] += gain_bar.gain;
     }
-    if (metric) {
-      const double slope_bar = in_.h * metric_form(out, in_.h * slope, varies ? y : Vec());
-      if (affine_gain) {
-        input_bar += slope_bar * g[2];
-        if (!gainprm.empty()) {
-          gainprm[static_cast<size_t>(mjNGAIN * i + 2)] += slope_bar * input;
-        }
-      }
-      if (affine_bias && !biasprm.empty()) {
-        biasprm[static_cast<size_t>(mjNBIAS * i + 2)] += slope_bar;
-      }
+    if (bias_type == mjBIAS_AFFINE) {
+      affine_pullback(b, biasprm, mjNBIAS, force_bar, slope_bar);
+    } else if (bias_type == mjBIAS_MUSCLE) {
+      muscle_bias_pullback(muscle_in(i, b), force_bar,
+                           muscle_bar(i, biasprm, mjNBIAS, length_bar, velocity_bar));
     }
+    if (varies) eigen(y) += velocity_bar * eigen(in_.in->qvel);
 
     // input
     if (act < 0) {
@@ -226,6 +233,7 @@ class Pullback {
     } else if (!next.clamped) {
       bar_.act[static_cast<size_t>(act)] += input_bar;
       act_dot_bar_[static_cast<size_t>(act)] += next.reach * input_bar;
+      add_time_constant(i, next.reach_tau * d_->act_dot[act] * input_bar);
     }
 
     velocity_pullback(out, velocity_bar);
@@ -242,16 +250,63 @@ class Pullback {
       double bar = act_dot_bar_[k];
       if (!in_.act_dot_bar.empty()) bar += in_.act_dot_bar[k];
       if (bar == 0) continue;
-      // an integrator has one activation per control, in its last slots
-      const int j = m_->actuator_dyntype[i] == mjDYN_INTEGRATOR
-                        ? control + n - (m_->actuator_actnum[i] - m_->actuator_ctrlnum[i])
-                        : control;
-      if (m_->actuator_dyntype[i] != mjDYN_INTEGRATOR) {
-        bar /= time_constant(m_, i);
-        bar_.act[k] -= bar;
+      int j = control;
+      double ctrl_bar = 0;
+      switch (m_->actuator_dyntype[i]) {
+        case mjDYN_INTEGRATOR:
+          // one activation per control, in the last slots
+          j += n - (m_->actuator_actnum[i] - m_->actuator_ctrlnum[i]);
+          ctrl_bar = bar;
+          break;
+        case mjDYN_MUSCLE: {
+          const Vec dynprm = params_[Parameter::kActuatorDynprm];
+          muscle_dynamics_pullback(
+              {.ctrl = clamped_control(j),
+               .act = d_->act[k],
+               .prm = m_->actuator_dynprm + mjNDYN * i,
+               .smoothing = impl_.muscle_smoothing},
+              bar,
+              {.ctrl = &ctrl_bar,
+               .act = &bar_.act[k],
+               .prm = dynprm.empty() ? nullptr : &dynprm[static_cast<size_t>(mjNDYN * i)]});
+          break;
+        }
+        default:
+          ctrl_bar = bar / time_constant(m_, i);
+          bar_.act[k] -= ctrl_bar;
+          add_time_constant(i,
+                            -ctrl_bar * (clamped_control(j) - d_->act[k]) / time_constant(m_, i));
       }
-      if (!control_clamped(m_, j, ctrl(j))) bar_.ctrl[static_cast<size_t>(j)] += bar;
+      if (!control_clamped(m_, j, ctrl(j))) bar_.ctrl[static_cast<size_t>(j)] += ctrl_bar;
     }
+  }
+
+  // of filters; below MuJoCo's smallest number it is not the parameter
+  void add_time_constant(int i, double tau_bar) {
+    const Vec dynprm = params_[Parameter::kActuatorDynprm];
+    if (dynprm.empty() || m_->actuator_dynprm[mjNDYN * i] <= mjMINVAL) return;
+    dynprm[static_cast<size_t>(mjNDYN * i)] += tau_bar;
+  }
+
+  MuscleIn muscle_in(int i, const double* prm) const {
+    const int out = m_->actuator_outadr[i];
+    return {.length = d_->actuator_length[out],
+            .velocity = d_->actuator_velocity[out],
+            .lengthrange = m_->actuator_lengthrange + 2 * out,
+            .acc0 = m_->actuator_acc0[out],
+            .prm = prm,
+            .smoothing = impl_.muscle_smoothing};
+  }
+  MuscleBar muscle_bar(int i, Vec prm, int width, double& length, double& velocity) const {
+    const auto at = [](Vec bar, int k) {
+      return bar.empty() ? nullptr : &bar[static_cast<size_t>(k)];
+    };
+    const int out = m_->actuator_outadr[i];
+    return {.length = &length,
+            .velocity = &velocity,
+            .prm = at(prm, width * i),
+            .lengthrange = at(params_[Parameter::kActuatorLengthrange], 2 * out),
+            .acc0 = at(params_[Parameter::kActuatorAcc0], out)};
   }
 
   int last_activation(int i) const {
@@ -543,10 +598,6 @@ std::string actuation_obstacle(const mjModel* m, int i) {
     return "a tendon with actuatorfrcrange";
   }
   if (m->actuator_trntype[i] == mjTRN_BODY) return "a body transmission (adhesion)";
-  if (m->actuator_dyntype[i] == mjDYN_MUSCLE || m->actuator_gaintype[i] == mjGAIN_MUSCLE ||
-      m->actuator_biastype[i] == mjBIAS_MUSCLE) {
-    return "a muscle";
-  }
   return "";
 }
 

@@ -1,9 +1,10 @@
 // Forces of actuators and their activations; MuJoCo: mj_fwdActuation, mj_nextActivation.
 //
-//   force = clamp(gain(l, l') input + bias(l, l')),   input = clamped ctrl, act, or the next act
-//   (actearly) gain, bias: constant or affine in length l and velocity l' = moment · qvel act_dot =
-//   ctrl, (ctrl - act)/tau;     act_next = clamp(act + h act_dot), exactly for filterexact τ =
-//   clamp(momentᵀ force + gravity compensation through actuators)
+//   force = clamp(gain(l, l') input + bias(l, l'))
+//   input: clamped ctrl, act, or the next act (actearly)
+//   gain, bias: constant, affine in length l and velocity l' = moment · qvel, or muscles (muscle.h)
+//   act_dot = ctrl, (ctrl - act)/tau;   act_next = clamp(act + h act_dot), exactly for filterexact
+//   τ = clamp(momentᵀ force + gravity compensation through actuators)
 //
 // The pullback is that of  λᵀ τ + act_dot_bar · act_dot + act_next_bar · act_next  and of the
 // metric's term  h μᵀ D b,  D = ∂τ/∂v, of implicit integrators. Controllers with inner states (PID,
@@ -41,7 +42,8 @@ bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked);
 void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
                         Sweep& sweep, const ParameterBar& params, Workspace& workspace);
 
-// Some actuator is a controller: actuator_gainprm and actuator_biasprm have no analytic cotangent.
+// Some actuator is a controller: actuator_gainprm, actuator_biasprm and actuator_dynprm have no
+// analytic cotangent.
 bool has_controllers(const mjModel* m);
 
 // Names what of this actuator the pullback does not know; empty if it knows all.

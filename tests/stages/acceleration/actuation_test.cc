@@ -65,7 +65,8 @@ void pull(Stage& stage, CVec bar, const StageBar& to) {
 }
 
 const std::vector<Parameter> kGains = {Parameter::kActuatorGainprm, Parameter::kActuatorBiasprm,
-                                       Parameter::kActuatorGear, Parameter::kSitePos};
+                                       Parameter::kActuatorGear, Parameter::kSitePos,
+                                       Parameter::kActuatorDynprm};
 
 void matches_differences(const Scene& scene) {
   if (has_controllers(scene.model.mj())) {
@@ -177,7 +178,11 @@ TEST(Actuation, ControlAtItsBound) {
 TEST(Actuation, ObstaclesAreNamed) {
   EXPECT_EQ(actuation_obstacle(arm("", "<motor joint='a'/>").model.mj(), 0), "");
   EXPECT_EQ(actuation_obstacle(arm("", "<muscle joint='a' lengthrange='-1 1'/>").model.mj(), 0),
-            "a muscle");
+            "");
+  const Model held = Model::from_xml(
+      "<mujoco><worldbody><body name='b'><freejoint/><geom size='.1'/></body></worldbody>"
+      "<actuator><adhesion body='b' ctrlrange='0 1'/></actuator></mujoco>");
+  EXPECT_EQ(actuation_obstacle(held.mj(), 0), "a body transmission (adhesion)");
 }
 
 }  // namespace

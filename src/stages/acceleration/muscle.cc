@@ -1,0 +1,292 @@
+#include "stages/acceleration/muscle.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "base/dual.h"
+
+namespace diffmj {
+namespace {
+
+// a width; narrower, the rounding of the values that pieces meet with would count as a jump
+bool smooths(double w) { return w >= 1e-8; }
+
+// c0 + c1 (x - at) + c2 (x - at)²
+template <class T>
+struct Quadratic {
+  T at = 0.0, c0 = 0.0, c1 = 0.0, c2 = 0.0;
+
+  T operator()(const T& x) const { return c0 + (x - at) * (c1 + c2 * (x - at)); }
+  T slope(const T& x) const { return c1 + 2.0 * c2 * (x - at); }
+};
+
+// ∫ piece(x + w u) φ(u) du of the pieces there are: that of the active one, whose second moment is
+// w², and beyond every knot what the next piece has more, by the moments of φ's tail
+template <class T, size_t N, class Piece>
+T smoothed(const T& x, const std::array<T, N>& knot, size_t active, double w, const Piece& piece) {
+  using std::erfc, std::exp;
+  constexpr double kFar = 38;  // where erfc and exp underflow
+  const Quadratic<T> here = piece(active);
+  T sum = here(x) + here.c2 * (w * w);
+  for (size_t k = 0; k < N; k++) {
+    const double side = k >= active ? 1 : -1;
+    const T u = (knot[k] - x) * (side / w);
+    if (u > kFar) continue;
+    const T density = exp(u * u * -0.5) * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+    const T m0 = 0.5 * erfc(u * (std::numbers::sqrt2 / 2)), m1 = density * side,
+            m2 = m0 + u * density;
+    const Quadratic<T> above = piece(k + 1), below = piece(k);
+    sum += side * ((above(x) - below(x)) * m0 + (above.slope(x) - below.slope(x)) * m1 * w +
+                   (above.c2 - below.c2) * m2 * (w * w));
+  }
+  return sum;
+}
+
+// piece(i) where knot i-1 < x ≤ knot i, as MuJoCo compares
+template <class T, size_t N, class Piece>
+T piecewise(const T& x, const std::array<T, N>& knot, double w, const Piece& piece) {
+  size_t active = 0;
+  while (active < N && x > knot[active]) active++;
+  bool sorted = smooths(w);
+  for (size_t i = 1; i < N && sorted; i++) sorted = knot[i - 1] <= knot[i];
+  return sorted ? smoothed(x, knot, active, w, piece) : piece(active)(x);
+}
+
+template <class T>
+T at_least_minval(const T& x) {
+  return x > mjMINVAL ? x : T(mjMINVAL);
+}
+
+template <class T>
+T square(const T& x) {
+  return x * x;
+}
+
+// at its very bound the slope inside
+template <class T>
+T clip(const T& x) {
+  return x < 0.0 ? T(0.0) : x > 1.0 ? T(1.0) : x;
+}
+
+// ½ ((L - lmin)/(a - lmin))², 1 - ½ ((1 - L)/(1 - a))² up to L = 1, likewise with b down to lmax;
+// a, b half way
+template <class T>
+T force_length(const T& L, const T& lmin, const T& lmax, double w) {
+  const bool in_order = lmin <= 1.0 && lmax >= 1.0;
+  if (!(smooths(w) && in_order) && !(lmin <= L && L <= lmax)) return T(0.0);
+  const T a = 0.5 * (lmin + 1.0), b = 0.5 * (lmax + 1.0);
+  const auto piece = [&](size_t i) -> Quadratic<T> {
+    switch (i) {
+      case 1:
+        return {.at = lmin, .c2 = 0.5 / square(at_least_minval(a - lmin))};
+      case 2:
+        return {.at = 1.0, .c0 = 1.0, .c2 = -0.5 / square(at_least_minval(1.0 - a))};
+      case 3:
+        return {.at = 1.0, .c0 = 1.0, .c2 = -0.5 / square(at_least_minval(b - 1.0))};
+      case 4:
+        return {.at = lmax, .c2 = 0.5 / square(at_least_minval(lmax - b))};
+      default:
+        return {};
+    }
+  };
+  return piecewise(L, std::array<T, 5>{lmin, a, T(1.0), b, lmax}, w, piece);
+}
+
+// (V + 1)² up to V = 0, fvmax - (y - V)²/y up to y = fvmax - 1
+template <class T>
+T force_velocity(const T& V, const T& fvmax, double w) {
+  const T y = fvmax - 1.0;
+  const auto piece = [&](size_t i) -> Quadratic<T> {
+    switch (i) {
+      case 1:
+        return {.at = -1.0, .c2 = 1.0};
+      case 2:
+        return {.at = y, .c0 = fvmax, .c2 = -1.0 / at_least_minval(y)};
+      case 3:
+        return {.c0 = fvmax};
+      default:
+        return {};
+    }
+  };
+  return piecewise(V, std::array<T, 3>{T(-1.0), T(0.0), y}, w, piece);
+}
+
+// fpmax ½ ((L - 1)/(b - 1))² from L = 1 to b = (1 + lmax)/2, then a line
+template <class T>
+T force_passive(const T& L, const T& lmax, const T& fpmax, double w) {
+  const T b = 0.5 * (lmax + 1.0);
+  const auto piece = [&](size_t i) -> Quadratic<T> {
+    const T rise = fpmax / at_least_minval(b - 1.0);
+    switch (i) {
+      case 1:
+        return {.at = 1.0, .c2 = 0.5 * rise / at_least_minval(b - 1.0)};
+      case 2:
+        return {.at = b, .c0 = 0.5 * fpmax, .c1 = rise};
+      default:
+        return {};
+    }
+  };
+  return piecewise(L, std::array<T, 2>{T(1.0), b}, w, piece);
+}
+
+template <class T>
+struct Muscle {
+  T length, velocity, lengthrange[2], acc0, prm[kMusclePrm];
+  double w;
+
+  T force() const { return prm[2] < 0.0 ? prm[3] / at_least_minval(acc0) : prm[2]; }
+  T L0() const { return (lengthrange[1] - lengthrange[0]) / at_least_minval(prm[1] - prm[0]); }
+  T L() const { return prm[0] + (length - lengthrange[0]) / at_least_minval(L0()); }
+  T V() const { return velocity / at_least_minval(L0() * prm[6]); }
+
+  T gain() const {
+    return -force() * force_length(L(), prm[4], prm[5], w) * force_velocity(V(), prm[8], w);
+  }
+  T bias() const { return -force() * force_passive(L(), prm[5], prm[7], w); }
+};
+
+// entry k of (length, velocity, lengthrange, acc0, prm); T is made of it and its number
+template <class T, class Make>
+Muscle<T> muscle(const MuscleIn& in, const Make& make) {
+  Muscle<T> out{};
+  out.length = make(in.length, 0);
+  out.velocity = make(in.velocity, 1);
+  for (size_t k = 0; k < 2; k++) out.lengthrange[k] = make(in.lengthrange[k], 2 + k);
+  out.acc0 = make(in.acc0, 4);
+  for (size_t k = 0; k < kMusclePrm; k++) out.prm[k] = make(in.prm[k], 5 + k);
+  out.w = in.smoothing;
+  return out;
+}
+
+// the first N entries are variables
+template <int N>
+Dual<N> variable(double x, size_t k) {
+  return k < N ? Dual<N>::variable(x, k) : Dual<N>(x);
+}
+
+// the same, with the derivative along velocity carried besides
+template <int N>
+Dual<1, Dual<N>> variable_and_slope(double x, size_t k) {
+  Dual<1, Dual<N>> out(variable<N>(x, k));
+  if (k == 1) out.d[0] = Dual<N>(1.0);
+  return out;
+}
+
+constexpr int kState = 2, kAll = 5 + kMusclePrm;
+
+template <size_t N>
+void add(const std::array<double, N>& derivative, double out_bar, const MuscleBar& bar) {
+  const auto to = [&](double* x, size_t k) {
+    if (x && k < N) *x += out_bar * derivative[k];
+  };
+  to(bar.length, 0);
+  to(bar.velocity, 1);
+  for (size_t k = 0; k < 2; k++) to(bar.lengthrange ? bar.lengthrange + k : nullptr, 2 + k);
+  to(bar.acc0, 4);
+  for (size_t k = 0; k < kMusclePrm; k++) to(bar.prm ? bar.prm + k : nullptr, 5 + k);
+}
+
+template <int N>
+void gain_pullback(const MuscleIn& in, const MuscleGain& gain_bar, const MuscleBar& bar) {
+  if (gain_bar.slope == 0) {
+    add(muscle<Dual<N>>(in, variable<N>).gain().d, gain_bar.gain, bar);
+    return;
+  }
+  const auto gain = muscle<Dual<1, Dual<N>>>(in, variable_and_slope<N>).gain();
+  add(gain.v.d, gain_bar.gain, bar);
+  add(gain.d[0].d, gain_bar.slope, bar);
+}
+
+bool wants_parameters(const MuscleBar& bar) { return bar.prm || bar.lengthrange || bar.acc0; }
+
+// 6 s⁵ - 15 s⁴ + 10 s³ between 0 and 1; mju_sigmoid
+template <class T>
+T sigmoid(const T& s) {
+  if (s <= 0.0) return T(0.0);
+  if (s >= 1.0) return T(1.0);
+  return s * s * s * (3.0 * s * (2.0 * s - 5.0) + 10.0);
+}
+
+template <class T>
+T dynamics(const T& ctrl, const T& act, const T* prm, double w) {
+  const T level = 0.5 + 1.5 * clip(act);
+  const T tau_act = prm[0] * level, tau_deact = prm[1] / level;
+  const T dctrl = clip(ctrl) - act;
+  if (prm[2] >= mjMINVAL) {
+    const T tau = tau_deact + (tau_act - tau_deact) * sigmoid(dctrl / prm[2] + 0.5);
+    return dctrl / at_least_minval(tau);
+  }
+  const auto piece = [&](size_t i) -> Quadratic<T> {
+    return {.c1 = 1.0 / at_least_minval(i == 0 ? tau_deact : tau_act)};
+  };
+  return piecewise(dctrl, std::array<T, 1>{T(0.0)}, w, piece);
+}
+
+}  // namespace
+
+MuscleGain muscle_gain(const MuscleIn& in) {
+  using T = Dual<1>;
+  const T gain =
+      muscle<T>(in, [](double x, size_t k) { return k == 1 ? T::variable(x, 0) : T(x); }).gain();
+  return {.gain = gain.v, .slope = gain.d[0]};
+}
+
+void muscle_gain_pullback(const MuscleIn& in, const MuscleGain& gain_bar, const MuscleBar& bar) {
+  if (wants_parameters(bar)) {
+    gain_pullback<kAll>(in, gain_bar, bar);
+  } else {
+    gain_pullback<kState>(in, gain_bar, bar);
+  }
+}
+
+double muscle_bias(const MuscleIn& in) {
+  return muscle<double>(in, [](double x, size_t) { return x; }).bias();
+}
+
+void muscle_bias_pullback(const MuscleIn& in, double bias_bar, const MuscleBar& bar) {
+  if (wants_parameters(bar)) {
+    add(muscle<Dual<kAll>>(in, variable<kAll>).bias().d, bias_bar, bar);
+  } else {
+    add(muscle<Dual<1>>(in, variable<1>).bias().d, bias_bar, bar);
+  }
+}
+
+double muscle_dynamics(const MuscleDynamicsIn& in) {
+  return dynamics(in.ctrl, in.act, in.prm, in.smoothing);
+}
+
+void muscle_dynamics_pullback(const MuscleDynamicsIn& in, double act_dot_bar,
+                              const MuscleDynamicsBar& bar) {
+  const double *prm = in.prm, level = 0.5 + 1.5 * clip(in.act);
+  if (clip(in.ctrl) == in.act && prm[2] < mjMINVAL && !smooths(in.smoothing)) {
+    // gradient: where tau switches, the side MuJoCo's comparison takes, deactivation; but at a
+    // bound the side inside: a control at 0 can only rise, an activation at 1 only fall
+    const double rise = act_dot_bar / at_least_minval(prm[0] * level),
+                 fall = act_dot_bar / at_least_minval(prm[1] / level);
+    const bool inside = in.ctrl >= 0 && in.ctrl <= 1;
+    if (inside) *bar.ctrl += in.ctrl == 0 ? rise : fall;
+    *bar.act -= in.act == 1 ? rise : fall;
+    return;  // act_dot is 0 whatever the time constants
+  }
+  constexpr int kVariables = 2 + kMuscleDynPrm;
+  const auto pull = [&]<int N>(const Dual<N>& act_dot) {
+    *bar.ctrl += act_dot_bar * act_dot.d[0];
+    *bar.act += act_dot_bar * act_dot.d[1];
+    if constexpr (N == kVariables) {
+      for (size_t k = 0; k < kMuscleDynPrm; k++) bar.prm[k] += act_dot_bar * act_dot.d[2 + k];
+    }
+  };
+  const auto run = [&]<int N>(Dual<N>) {
+    using T = Dual<N>;
+    const T parameters[] = {variable<N>(prm[0], 2), variable<N>(prm[1], 3), variable<N>(prm[2], 4)};
+    pull(dynamics(T::variable(in.ctrl, 0), T::variable(in.act, 1), parameters, in.smoothing));
+  };
+  if (bar.prm) {
+    run(Dual<kVariables>());
+  } else {
+    run(Dual<2>());
+  }
+}
+
+}  // namespace diffmj
