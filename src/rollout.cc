@@ -13,6 +13,7 @@
 #include "model/workspace.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "stages/position/tendon.h"
 
 namespace diffmj {
 namespace {
@@ -129,7 +130,7 @@ void record_state(const mjData* d, int i, Trajectory& t) {
   std::copy(d->act, d->act + t.na, at(t.act, t.na));
 }
 
-void resize_rows(int nstep, Trajectory& t) {
+void resize_rows(int nstep, const TendonRecordSize& tendons, Trajectory& t) {
   const auto n = static_cast<size_t>(nstep);
   t.time.resize(n + 1);
   t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
@@ -138,9 +139,12 @@ void resize_rows(int nstep, Trajectory& t) {
   t.qacc.resize(n * static_cast<size_t>(t.nv));
   t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
   t.steps.resize(n);
+  t.tendon_numbers.resize(n * tendons.numbers);
+  t.tendon_objects.resize(n * tendons.objects);
 }
 
-void allocate(const Model& model, const RolloutInput& input, int nstep, Trajectory& t) {
+void allocate(const Model& model, const RolloutInput& input, int nstep,
+              const TendonRecordSize& tendons, Trajectory& t) {
   t.nq = model.nq();
   t.nv = model.nv();
   t.na = model.na();
@@ -149,7 +153,7 @@ void allocate(const Model& model, const RolloutInput& input, int nstep, Trajecto
   t.model_id = model.impl().id;
   t.nstep_asked = nstep;
   try {
-    resize_rows(nstep, t);
+    resize_rows(nstep, tendons, t);
     const auto keep = [](CVec from, std::vector<double>& to) {
       to.assign(from.begin(), from.end());
     };
@@ -164,10 +168,13 @@ void allocate(const Model& model, const RolloutInput& input, int nstep, Trajecto
   }
 }
 
-Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, StopSignal& stop) {
+Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, bool tendon_paths,
+                       StopSignal& stop) {
   const mjModel* m = model.mj();
   Trajectory t;
-  allocate(model, input, nstep, t);
+  TendonRecordSize tendons(m);
+  if (!tendon_paths) tendons.numbers = tendons.objects = 0;
+  allocate(model, input, nstep, tendons, t);
   WorkspaceLease workspace(model.impl());
   mjData* d = workspace->data.get();
   mj_messages_clear();
@@ -216,8 +223,13 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
     // for RK4 the data holds the last stage; its first acceleration is computed again when needed
     std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
     record_state(d, done + 1, t);
+    if (tendons.numbers > 0) {
+      const auto i = static_cast<size_t>(done);
+      keep_tendons(m, d, Vec(t.tendon_numbers).subspan(i * tendons.numbers, tendons.numbers),
+                   std::span(t.tendon_objects).subspan(i * tendons.objects, tendons.objects));
+    }
   }
-  resize_rows(done, t);  // drops the rows of steps that were not completed
+  resize_rows(done, tendons, t);  // drops the rows of steps that were not completed
   t.nstep = done;
   return t;
 }
@@ -230,7 +242,7 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   require_input("rollout", model, input, nstep);
   require_memory("rollout", trajectory_bytes(model, nstep));
   StopSignal stop(options.interrupted, options.progress);
-  return rollout_one(model, input, nstep, stop);
+  return rollout_one(model, input, nstep, keeps_tendons(model, nstep, 1), stop);
 }
 
 std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
@@ -239,12 +251,13 @@ std::vector<Trajectory> rollout_batch(const Model& model, std::span<const Rollou
   for (size_t i = 0; i < inputs.size(); i++) {
     require_input("rollout " + std::to_string(i) + " of the batch", model, inputs[i], nstep);
   }
-  require_memory("rollout", trajectory_bytes(model, nstep) * static_cast<double>(inputs.size()));
+  require_memory("rollout", trajectory_bytes(model, nstep, inputs.size()));
+  const bool tendon_paths = keeps_tendons(model, nstep, inputs.size());
   std::vector<Trajectory> out(inputs.size());
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] = rollout_one(model, inputs[k], nstep, s);
+    out[k] = rollout_one(model, inputs[k], nstep, tendon_paths, s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
   return out;

@@ -58,6 +58,10 @@ struct Trajectory {
                                         // for RK4 at its last stage
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
   std::vector<StepRecord> steps;        // nstep
+  // Paths of tendons at the start of each step, so that the backward pass need not find them again:
+  // nstep rows, or nothing where the model has none or they would not fit.
+  std::vector<double> tendon_numbers;
+  std::vector<int> tendon_objects;
 
   // The inputs, as used: nstep_asked rows, or one row that was held, or nothing.
   std::vector<double> ctrl, qfrc_applied, xfrc_applied;

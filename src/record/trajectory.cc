@@ -1,8 +1,23 @@
 #include "record/trajectory.h"
 
+#include "stages/position/tendon.h"
+
 namespace diffmj {
+namespace {
+
+double tendon_bytes(const Model& model, int nstep) {
+  const TendonRecordSize row(model.mj());
+  return static_cast<double>(nstep) *
+         static_cast<double>(row.numbers * sizeof(double) + row.objects * sizeof(int));
+}
+
+}  // namespace
 
 StepInput step_input(const Trajectory& t, int i) {
+  const auto kept = [&](const auto& x) {
+    const size_t width = t.nstep > 0 ? x.size() / static_cast<size_t>(t.nstep) : 0;
+    return std::span(x).subspan(static_cast<size_t>(i) * width, width);
+  };
   return {
       .time = t.time[static_cast<size_t>(i)],
       .qpos = row(t.qpos, i, t.nq),
@@ -14,12 +29,25 @@ StepInput step_input(const Trajectory& t, int i) {
       .xfrc_applied = input_row(t.xfrc_applied, i, 6 * t.nbody),
       .qvel_next = row(t.qvel, i + 1, t.nv),
       .nefc = t.steps[static_cast<size_t>(i)].nefc,
+      .tendon_numbers = kept(t.tendon_numbers),
+      .tendon_objects = kept(t.tendon_objects),
   };
 }
 
-double trajectory_bytes(const Model& model, int nstep) {
+double trajectory_bytes(const Model& model, int nstep, size_t nrollout) {
   const double row = 1 + model.nq() + 3 * model.nv() + model.na() + model.nu();
-  return (static_cast<double>(nstep) + 1) * (row * sizeof(double) + sizeof(StepRecord));
+  const double one =
+      (static_cast<double>(nstep) + 1) * (row * sizeof(double) + sizeof(StepRecord)) +
+      (keeps_tendons(model, nstep, nrollout) ? tendon_bytes(model, nstep) : 0);
+  return one * static_cast<double>(nrollout);
+}
+
+bool keeps_tendons(const Model& model, int nstep, size_t nrollout) {
+  constexpr double kMost = 256e6;  // bytes
+  const mjModel* m = model.mj();
+  return m->nwrap > 0 && model.gradient_path() == GradientPath::kAnalytic &&
+         m->opt.integrator != mjINT_RK4 &&
+         tendon_bytes(model, nstep) * static_cast<double>(nrollout) <= kMost;
 }
 
 const char* outcome_name(Outcome outcome) {

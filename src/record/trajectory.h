@@ -24,8 +24,11 @@ inline CVec input_row(CVec x, int i, int width) {
 // What step i started from.
 StepInput step_input(const Trajectory& trajectory, int i);
 
-// Bytes a record of nstep steps takes.
-double trajectory_bytes(const Model& model, int nstep);
+// Whether the paths of tendons are part of records of nstep steps each.
+bool keeps_tendons(const Model& model, int nstep, size_t nrollout);
+
+// Bytes the records of that many rollouts take.
+double trajectory_bytes(const Model& model, int nstep, size_t nrollout = 1);
 
 }  // namespace diffmj
 

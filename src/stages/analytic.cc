@@ -169,7 +169,11 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
     write_input(m, d, in);
     mj_kinematics(m, d);
     mj_comPos(m, d);
-    mj_tendon(m, d);
+    if (in.tendon_numbers.empty()) {
+      mj_tendon(m, d);
+    } else {
+      restore_tendons(m, in.tendon_numbers, in.tendon_objects, d);
+    }
     mj_makeM(m, d);
     if (constrained) {
       mj_collision(m, d);

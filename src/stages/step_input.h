@@ -4,6 +4,8 @@
 
 #include <mujoco/mujoco.h>
 
+#include <span>
+
 #include "mj/view.h"
 
 namespace diffmj {
@@ -16,6 +18,9 @@ struct StepInput {
   // What the step led to, for its pullback.
   CVec qvel_next = {};  // nv
   int nefc = -1;        // rows of constraints; -1: not known
+  // What mj_tendon found at the start (stages/position/tendon.h); empty: it is run again.
+  CVec tendon_numbers = {};
+  std::span<const int> tendon_objects = {};
 };
 
 inline void copy_or_zero(CVec from, mjtNum* to, int size) {

@@ -113,7 +113,7 @@ class Pullback {
         nv_(static_cast<size_t>(impl.nv)) {}
 
   void run() {
-    clamp_lambda(m_, d_, in_.lambda, workspace_.lambda_actuation);
+    masked_ = clamp_lambda(m_, d_, in_.lambda, workspace_.lambda_actuation);
     act_dot_bar_ = workspace_.actuation_act_dot_bar;
     std::fill(act_dot_bar_.begin(), act_dot_bar_.end(), 0.0);
     bool any_numeric = false;
@@ -160,28 +160,16 @@ class Pullback {
                biasprm = params_[Parameter::kActuatorBiasprm];
     const int out = m_->actuator_outadr[i], act = last_activation(i);
     const double length = d_->actuator_length[out], velocity = d_->actuator_velocity[out];
-    const double force_bar = saturated(m_, d_, i) ? 0 : moment_dot(d_, out, lambda());
-    const NextActivation next(m_, i, act < 0 ? 0 : d_->act[act], act < 0 ? 0 : d_->act_dot[act]);
-    const bool early = act >= 0 && m_->actuator_actearly[i];
+    const double force_bar = force_cotangent(i);
+    const Law law(*this, i);
+    const NextActivation& next = law.next;
+    const bool early = law.early;
     const int control = m_->actuator_ctrladr[i];
-    double input;
-    if (act < 0) {
-      input = m_->actuator_ctrlnum[i] > 0 ? clamped_control(control) : 0;
-    } else {
-      input = early ? next.value : d_->act[act];
-    }
-    input = wrapped(i, input, length);
-
+    const double input = law.input;
     const double* g = m_->actuator_gainprm + mjNGAIN * i;
     const double* b = m_->actuator_biasprm + mjNBIAS * i;
     const int gain_type = m_->actuator_gaintype[i], bias_type = m_->actuator_biastype[i];
-    // gain and its slope in velocity
-    MuscleGain gain{.gain = g[0]};
-    if (gain_type == mjGAIN_AFFINE) {
-      gain = {.gain = g[0] + g[1] * length + g[2] * velocity, .slope = g[2]};
-    } else if (gain_type == mjGAIN_MUSCLE) {
-      gain = muscle_gain(muscle_in(i, g));
-    }
+    const MuscleGain& gain = law.gain;
 
     // the metric: D = slope momentᵀ moment, within D's sparsity
     const double slope = (bias_type == mjBIAS_AFFINE ? b[2] : 0) + gain.slope * input;
@@ -190,9 +178,14 @@ class Pullback {
     const bool metric =
         !in_.mu.empty() && !not_implicit(m_, d_, i) &&
         (gain_type != mjGAIN_FIXED || slope != 0 || !gainprm.empty() || !biasprm.empty());
-    const bool varies = moment_varies(m_, i) || params_.wants(Parameter::kActuatorGear);
+    const bool tendon = passes_tendon(i, metric);
+    const bool varies =
+        !tendon && (moment_varies(m_, i) || params_.wants(Parameter::kActuatorGear));
     if (varies) eigen(y) = d_->actuator_force[out] * eigen(lambda());
-    if (metric) slope_bar = in_.h * metric_form(out, in_.h * slope, varies ? y : Vec());
+    if (metric) {
+      slope_bar = in_.h * (tendon ? tendon_metric(i, in_.h * slope)
+                                  : metric_form(out, in_.h * slope, varies ? y : Vec()));
+    }
 
     double length_bar = 0, velocity_bar = 0;
     const double input_bar = force_bar * gain.gain + slope_bar * gain.slope;
@@ -236,9 +229,111 @@ class Pullback {
       add_time_constant(i, next.reach_tau * d_->act_dot[act] * input_bar);
     }
 
+    if (tendon) {
+      tendon_pullback(i, length_bar, velocity_bar, slope_bar * slope);
+      return;
+    }
     velocity_pullback(out, velocity_bar);
     const double length_bars[1] = {length_bar};
     transmission_pullback(m_, d_, i, length_bars, y, bar_.qpos, sweep_, params_);
+  }
+
+  // what the force of one actuator is made of
+  struct Law {
+    Law(const Pullback& p, int i)
+        : act(p.last_activation(i)),
+          next(p.m_, i, act < 0 ? 0 : p.d_->act[act], act < 0 ? 0 : p.d_->act_dot[act]),
+          early(act >= 0 && p.m_->actuator_actearly[i]) {
+      const mjModel* m = p.m_;
+      const int out = m->actuator_outadr[i];
+      const double length = p.d_->actuator_length[out], velocity = p.d_->actuator_velocity[out];
+      if (act < 0) {
+        input = m->actuator_ctrlnum[i] > 0 ? p.clamped_control(m->actuator_ctrladr[i]) : 0;
+      } else {
+        input = early ? next.value : p.d_->act[act];
+      }
+      input = p.wrapped(i, input, length);
+      const double* g = m->actuator_gainprm + mjNGAIN * i;
+      gain = {.gain = g[0]};
+      if (m->actuator_gaintype[i] == mjGAIN_AFFINE) {
+        gain = {.gain = g[0] + g[1] * length + g[2] * velocity, .slope = g[2]};
+      } else if (m->actuator_gaintype[i] == mjGAIN_MUSCLE) {
+        gain = muscle_gain(p.muscle_in(i, g));
+      }
+    }
+    int act;
+    NextActivation next;
+    bool early;
+    double input = 0;
+    MuscleGain gain;  // and its slope in velocity
+  };
+
+  // before the ranges of tendons and actuators
+  double raw_force(int i) const {
+    const Law law(*this, i);
+    const int out = m_->actuator_outadr[i];
+    const double* b = m_->actuator_biasprm + mjNBIAS * i;
+    double bias = 0;
+    if (m_->actuator_biastype[i] == mjBIAS_AFFINE) {
+      bias = b[0] + b[1] * d_->actuator_length[out] + b[2] * d_->actuator_velocity[out];
+    } else if (m_->actuator_biastype[i] == mjBIAS_MUSCLE) {
+      bias = muscle_bias(muscle_in(i, b));
+    }
+    return law.gain.gain * law.input + bias;
+  }
+
+  // Cotangent of the force before ranges. A tendon's actuatorfrcrange scales all forces f on it,
+  // where their sum T is beyond a bound R:  f' = f R/T,  f_bar_j = R/T (f'_bar_j - Σ f'_bar f / T).
+  double force_cotangent(int i) const {
+    const auto own = [&](int j) {
+      return saturated(m_, d_, j) ? 0 : moment_dot(d_, m_->actuator_outadr[j], lambda());
+    };
+    const int tendon = m_->actuator_trnid[2 * i];
+    if (m_->actuator_trntype[i] != mjTRN_TENDON || !m_->tendon_actfrclimited[tendon]) {
+      return own(i);
+    }
+    double total = 0, weighted = 0;
+    for (int j = 0; j < static_cast<int>(m_->nactuator); j++) {
+      if (m_->actuator_trntype[j] != mjTRN_TENDON || m_->actuator_trnid[2 * j] != tendon) continue;
+      if (disabled(m_, j)) continue;
+      const double force = raw_force(j);
+      total += force;
+      weighted += own(j) * force;
+    }
+    const double low = m_->tendon_actfrcrange[2 * tendon],
+                 high = m_->tendon_actfrcrange[2 * tendon + 1];
+    if (total == 0 || (total >= low && total <= high)) return own(i);
+    return (total < low ? low : high) / total * (own(i) - weighted / total);
+  }
+
+  // The short way through a tendon, by its rates alone: λ is λ itself, and the metric's JᵀJ fits D.
+  bool passes_tendon(int i, bool metric) const {
+    if (m_->actuator_trntype[i] != mjTRN_TENDON || masked_) return false;
+    return !metric || tendon_fits(m_, m_->actuator_trnid[2 * i], pattern_D(m_));
+  }
+  double tendon_metric(int i, double weight) {
+    const int tendon = m_->actuator_trnid[2 * i];
+    const double gear = m_->actuator_gear[6 * m_->actuator_outadr[i]];
+    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    const double J_mu = tendon_rate(m_, d_, tendon, in_.mu),
+                 J_b = tendon_rate(m_, d_, tendon, in_.b);
+    bar.rate[TendonBar::kMu] += weight * gear * gear * J_b;
+    bar.rate[TendonBar::kB] += weight * gear * gear * J_mu;
+    return gear * gear * J_mu * J_b;
+  }
+  // metric is the value of the metric's term, quadratic in gear
+  void tendon_pullback(int i, double length_bar, double velocity_bar, double metric) {
+    const int out = m_->actuator_outadr[i], tendon = m_->actuator_trnid[2 * i];
+    const double gear = m_->actuator_gear[6 * out], force = d_->actuator_force[out];
+    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    bar.length += gear * length_bar;
+    bar.rate[TendonBar::kLambda] += gear * force;
+    bar.rate[TendonBar::kV] += gear * velocity_bar;
+    if (const Vec to = params_[Parameter::kActuatorGear]; !to.empty()) {
+      to[6 * static_cast<size_t>(out)] +=
+          length_bar * d_->ten_length[tendon] + force * tendon_rate(m_, d_, tendon, lambda()) +
+          velocity_bar * d_->ten_velocity[tendon] + (gear == 0 ? 0 : 2 * metric / gear);
+    }
   }
 
   // act_dot -> ctrl, act
@@ -321,7 +416,7 @@ class Pullback {
   // the choice is not differentiated
   double wrapped(int i, double input, double length) const {
     if (m_->actuator_gaintype[i] != mjGAIN_FIXED || m_->actuator_biastype[i] != mjBIAS_AFFINE ||
-        saturated(m_, d_, i)) {
+        m_->actuator_trntype[i] == mjTRN_TENDON || saturated(m_, d_, i)) {
       return input;
     }
     const int out = m_->actuator_outadr[i];
@@ -383,6 +478,7 @@ class Pullback {
   const ParameterBar& params_;
   Workspace& workspace_;
   size_t nv_;
+  bool masked_ = false;  // some of λ is
   Vec act_dot_bar_;
 };
 
@@ -593,9 +689,9 @@ bool has_controllers(const mjModel* m) {
 }
 
 std::string actuation_obstacle(const mjModel* m, int i) {
-  if (m->actuator_trntype[i] == mjTRN_TENDON &&
+  if (numeric(m, i) && m->actuator_trntype[i] == mjTRN_TENDON &&
       m->tendon_actfrclimited[m->actuator_trnid[2 * i]]) {
-    return "a tendon with actuatorfrcrange";
+    return "a controller on a tendon with actuatorfrcrange";
   }
   if (m->actuator_trntype[i] == mjTRN_BODY) return "a body transmission (adhesion)";
   return "";

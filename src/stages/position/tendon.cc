@@ -349,6 +349,30 @@ void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, do
   });
 }
 
+TendonRecordSize::TendonRecordSize(const mjModel* m)
+    : numbers(static_cast<size_t>(m->ntendon + m->nJten + 6 * m->nwrap)),
+      objects(static_cast<size_t>(2 * m->ntendon + 2 * m->nwrap)) {}
+
+void keep_tendons(const mjModel* m, const mjData* d, Vec numbers, std::span<int> objects) {
+  double* to = std::copy_n(d->ten_length, m->ntendon, numbers.data());
+  to = std::copy_n(d->ten_J, m->nJten, to);
+  std::copy_n(d->wrap_xpos, 6 * m->nwrap, to);
+  int* at = std::copy_n(d->ten_wrapadr, m->ntendon, objects.data());
+  at = std::copy_n(d->ten_wrapnum, m->ntendon, at);
+  std::copy_n(d->wrap_obj, 2 * m->nwrap, at);
+}
+
+void restore_tendons(const mjModel* m, CVec numbers, std::span<const int> objects, mjData* d) {
+  const double* from = numbers.data();
+  std::copy_n(from, m->ntendon, d->ten_length);
+  std::copy_n(from += m->ntendon, m->nJten, d->ten_J);
+  std::copy_n(from += m->nJten, 6 * m->nwrap, d->wrap_xpos);
+  const int* at = objects.data();
+  std::copy_n(at, m->ntendon, d->ten_wrapadr);
+  std::copy_n(at += m->ntendon, m->ntendon, d->ten_wrapnum);
+  std::copy_n(at += m->ntendon, 2 * m->nwrap, d->wrap_obj);
+}
+
 bool Pattern::has(int i, int j) const {
   // M keeps its lower triangle
   const int row = std::max(i, j), column = std::min(i, j);

@@ -44,6 +44,15 @@ void tendon_pullback(const mjModel* m, const mjData* d, std::span<TendonBar> bar
 void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, double length_bar,
                                CVec y, Vec qpos_bar, Sweep& sweep, const ParameterBar& params);
 
+// What mj_tendon found, kept so that it need not run again: numbers and wrapping objects of all
+// tendons at one state.
+struct TendonRecordSize {
+  explicit TendonRecordSize(const mjModel* m);
+  size_t numbers, objects;
+};
+void keep_tendons(const mjModel* m, const mjData* d, Vec numbers, std::span<int> objects);
+void restore_tendons(const mjModel* m, CVec numbers, std::span<const int> objects, mjData* d);
+
 // A pattern of non-zeros, symmetric: that of M or of D. Entries of JᵀJ outside are left out.
 struct Pattern {
   bool has(int i, int j) const;
