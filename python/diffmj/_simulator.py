@@ -69,6 +69,7 @@ class Simulator:
         nthread: int = 0,
         fallback: bool = True,
         path: str = "analytic",
+        muscle_smoothing: float = 0.0,
     ):
         """
         Args:
@@ -83,16 +84,23 @@ class Simulator:
                 an UnsupportedError.
             path: the fastest gradient path that the model may take (see `gradient_path`):
                 "analytic", "oracle" or "differences"; the slower ones are for comparison.
+            muscle_smoothing: width over which the curves of muscles are blurred in the backward
+                pass, in units of the muscle's optimal length, of its largest velocity and of
+                activation, so that flat pieces have a slope near their ends: a surrogate of the
+                gradient. Rollouts do not depend on it. 0: the exact gradient.
 
         Raises:
-            InputError: no such file, unknown integrator or path, or a model without degrees of
-                freedom.
+            InputError: no such file, unknown integrator or path, a negative muscle_smoothing, or a
+                model without degrees of freedom.
             MujocoError: the model does not compile.
             UnsupportedError: the model uses a feature without a derivative, or, with
-                fallback=False, one that `path` cannot serve; the message names it.
+                fallback=False or muscle_smoothing > 0, one that `path` cannot serve; the message
+                names it.
         """
         self.nthread = nthread
-        self._model = _load(model, str(integrator), str(path), bool(fallback))
+        self._model = _load(
+            model, str(integrator), str(path), bool(fallback), float(muscle_smoothing)
+        )
         if self.gradient_path != path:
             warnings.warn(
                 f"gradients of this model take the path '{self.gradient_path}', slower than "
@@ -149,6 +157,11 @@ class Simulator:
     def timestep(self) -> float:
         """Step of time [s]."""
         return self._model.timestep
+
+    @property
+    def muscle_smoothing(self) -> float:
+        """Width over which muscles are blurred in the backward pass; 0: not at all."""
+        return self._model.muscle_smoothing
 
     @property
     def integrator(self) -> str:
@@ -380,13 +393,16 @@ class Simulator:
         )
 
 
-def _load(model: Any, integrator: str, path: str, fallback: bool) -> _diffmj.Model:
+def _load(
+    model: Any, integrator: str, path: str, fallback: bool, muscle_smoothing: float
+) -> _diffmj.Model:
+    options = (integrator, path, fallback, muscle_smoothing)
     if isinstance(model, mujoco.MjModel):
-        return _diffmj.Model.from_address(model._address, integrator, path, fallback)
+        return _diffmj.Model.from_address(model._address, *options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _diffmj.Model.from_xml(model, integrator, path, fallback)
+        return _diffmj.Model.from_xml(model, *options)
     if isinstance(model, (str, os.PathLike)):
-        return _diffmj.Model.from_file(os.fsdecode(model), integrator, path, fallback)
+        return _diffmj.Model.from_file(os.fsdecode(model), *options)
     hint = "; call its compile() first" if isinstance(model, mujoco.MjSpec) else ""
     raise InputError(
         f"Simulator: model is a {type(model).__name__}, expected a mujoco.MjModel, the path of an "

@@ -21,11 +21,12 @@ GradientPath gradient_path_from_name(const std::string& name) {
   throw InputError("path '" + name + "' is not known; use one of " + known);
 }
 
-ModelOptions options(const std::string& integrator, const std::string& gradient_path,
-                     bool fallback) {
+ModelOptions options(const std::string& integrator, const std::string& gradient_path, bool fallback,
+                     double muscle_smoothing) {
   return {.integrator = integrator_from_name(integrator),
           .path = gradient_path_from_name(gradient_path),
-          .fallback = fallback};
+          .fallback = fallback,
+          .muscle_smoothing = muscle_smoothing};
 }
 
 }  // namespace
@@ -35,29 +36,31 @@ void bind_model(nb::module_& m) {
       .def_static(
           "from_file",
           [](const std::string& file, const std::string& integrator, const std::string& path,
-             bool fallback) {
+             bool fallback, double muscle_smoothing) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_file(file, options(integrator, path, fallback));
+            return Model::from_file(file, options(integrator, path, fallback, muscle_smoothing));
           },
-          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "Reads an MJCF, URDF or MJB file.")
+          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
+          "Reads an MJCF, URDF or MJB file.")
       .def_static(
           "from_xml",
           [](const std::string& mjcf, const std::string& integrator, const std::string& path,
-             bool fallback) {
+             bool fallback, double muscle_smoothing) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_xml(mjcf, options(integrator, path, fallback));
+            return Model::from_xml(mjcf, options(integrator, path, fallback, muscle_smoothing));
           },
-          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "Compiles an MJCF string.")
+          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
+          "Compiles an MJCF string.")
       .def_static(
           "from_address",
           [](uintptr_t address, const std::string& integrator, const std::string& path,
-             bool fallback) {
+             bool fallback, double muscle_smoothing) {
             // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
             return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
-                                       options(integrator, path, fallback));
+                                       options(integrator, path, fallback, muscle_smoothing));
           },
-          "address"_a, "integrator"_a, "path"_a, "fallback"_a,
+          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
           "Copies the mjModel at MjModel._address.")
       .def(
           "tightened",
@@ -66,6 +69,8 @@ void bind_model(nb::module_& m) {
             return model.tightened();
           },
           "The same model with the solver run to machine precision and no warm start.")
+      .def_prop_ro("muscle_smoothing", &Model::muscle_smoothing,
+                   "Width over which muscles are blurred in the backward pass; 0: not at all.")
       .def_prop_ro("nq", &Model::nq, "Position coordinates.")
       .def_prop_ro("nv", &Model::nv, "Degrees of freedom.")
       .def_prop_ro("na", &Model::na, "Activations.")

@@ -210,7 +210,9 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
       const double near = std::min(std::abs(d->act[j] - low), std::abs(d->act[j] - high));
       see(i, near, high - low, "of activation", "activation of ", " is clamped");
     }
-    if (m->actuator_dyntype[i] != mjDYN_MUSCLE) continue;
+    // with tausmooth the time constant has no corner
+    const bool blends = m->actuator_dynprm[mjNDYN * i + 2] >= mjMINVAL;
+    if (m->actuator_dyntype[i] != mjDYN_MUSCLE || blends) continue;
     const double distance = std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[act]);
     see(i, distance, 1, "of activation", "activation of ",
         " meets its control, where its time constant changes");

@@ -168,7 +168,8 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
 }
 
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
-  const ModelOptions model_options{.integrator = integrator_from_name(options.integrator)};
+  const ModelOptions model_options{.integrator = integrator_from_name(options.integrator),
+                                   .muscle_smoothing = options.muscle_smoothing};
   const Model model = Model::from_file(options.model_file, model_options);
   const bool has_key = !options.key.empty();
   const double seconds = options.settle.value_or(has_key ? 0 : defaults.settle);

@@ -25,6 +25,7 @@ enum ExitCode : int {
 struct CommonOptions {
   std::string model_file;
   std::string integrator = "model";
+  double muscle_smoothing = 0;
   std::string key;               // name or number; empty: the default state
   std::optional<double> settle;  // [s]
   std::optional<int> nstep;

@@ -91,6 +91,7 @@ int run(const GradCommand& command) {
     result["outcome"] = outcome_name(trajectory.outcome);
     result["loss"] = {
         {"expression", command.loss}, {"every_step", command.every_step}, {"value", at.value}};
+    result["muscle_smoothing"] = setup.model.muscle_smoothing();
     result["gradient"] = gradient_json(setup, gradient);
     result["warnings"] = json_warnings(trajectory.warnings);
     output.write(json_text(result));
@@ -110,6 +111,9 @@ void add_grad(CLI::App& app, int& exit_code) {
       ->option_text("TERMS");
   sub->add_flag("--every-step", command->every_step,
                 "add the loss over all states, start included");
+  sub->add_option("--muscle-smoothing", command->common.muscle_smoothing,
+                  "blur the curves of muscles over this width, a surrogate (default 0: exact)")
+      ->option_text("WIDTH");
   sub->add_flag("--csv", command->csv, "CSV (name,step,index,value) instead of JSON");
   sub->footer(kFooter);
   sub->callback([command, &exit_code] { exit_code = run(*command); });

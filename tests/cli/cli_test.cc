@@ -177,6 +177,17 @@ TEST_F(CliTest, GradCsvHasARowPerEntry) {
   for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 3) << row;
 }
 
+// a surrogate says so
+TEST_F(CliTest, MuscleSmoothing) {
+  const std::string run = "grad " + zoo("act_muscle_joint") + " --key test --nstep 2";
+  const Json exact = json(run), smooth = json(run + " --muscle-smoothing 0.1");
+  EXPECT_EQ(exact["muscle_smoothing"], 0);
+  EXPECT_EQ(smooth["muscle_smoothing"], 0.1);
+  EXPECT_EQ(exact["loss"], smooth["loss"]);
+  EXPECT_NE(exact["gradient"]["ctrl"], smooth["gradient"]["ctrl"]);
+  expect_error(run + " --muscle-smoothing -1", 2, "expected a width of at least 0");
+}
+
 TEST_F(CliTest, LossNamesJoints) {
   const std::string run = "grad " + zoo("humanoid") + " --nstep 2 --csv --loss ";
   EXPECT_EQ(diffmj(run + "'qpos[root,2]'").out, diffmj(run + "'qpos[2]'").out);
