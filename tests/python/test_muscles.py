@@ -4,7 +4,7 @@ import diffmj
 import mujoco
 import numpy as np
 import pytest
-from conftest import Problem, along, load, may_fall_back, mj_rollout
+from conftest import Problem, along, load, mj_rollout
 
 # an arm whose muscle is stretched beyond lmax, where it is slack, under a heavy hand
 SLACK = """
@@ -23,9 +23,8 @@ SLACK = """
 """
 
 
-@may_fall_back
 def test_rollouts_of_myosuite_are_mj_step(myo_model):
-    sim = diffmj.Simulator(myo_model)
+    sim = diffmj.Simulator(myo_model, fallback=False)
     data = mujoco.MjData(myo_model)
     if myo_model.nkey:
         mujoco.mj_resetDataKeyframe(myo_model, data, 0)

@@ -1,10 +1,14 @@
-// MyoSuite's models: what the fixtures promise.
+// MyoSuite's models: what the fixtures promise, and their gradients on the analytic path.
 #include "harness/myo_models.h"
 
 #include <gtest/gtest.h>
 #include <mujoco/mujoco.h>
 
+#include <cmath>
+
 #include "harness/models.h"
+#include "harness/stage_fixture.h"
+#include "harness/tolerances.h"
 
 namespace diffmj {
 namespace {
@@ -42,6 +46,60 @@ TEST(MyoModels, ScenesAreAliveAndAwayFromTheSwitchOfMuscles) {
     }
   }
 }
+
+class MyoGradient : public ::testing::TestWithParam<std::string> {};
+
+Gradient gradient(const Scene& scene, int nstep) {
+  const auto rows = static_cast<size_t>(nstep + 1);
+  const Vector qpos = wave(rows * static_cast<size_t>(scene.model.nv()), 0.1),
+               qvel = wave(rows * static_cast<size_t>(scene.model.nv()), 0.7),
+               act = wave(rows * static_cast<size_t>(scene.model.na()), 1.3);
+  return rollout_pullback(scene.model, rollout(scene.model, scene.input(), nstep),
+                          {.qpos_tangent = qpos, .qvel = qvel, .act = act});
+}
+
+// a cylinder that stands on a box: MuJoCo's collider iterates, and so its differences are as exact
+// as that (docs/gradients.md, how exact contact geometry is)
+bool has_cylinder_on_box(const std::string& name) { return name == "arm_prosthesis"; }
+
+TEST_P(MyoGradient, AnalyticAgreesWithOracle) {
+  DIFFMJ_NEED_MYO_MODELS();
+  Scene scene = myo_scene(GetParam());
+  if (has_cylinder_on_box(GetParam())) {
+    const MjModelPtr copy(mj_copyModel(nullptr, scene.model.mj()));
+    copy->opt.disableflags |= mjDSBL_CONTACT;
+    scene.model = Model::from_mjmodel(copy.get());
+  }
+  ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic)
+      << scene.model.gradient_path_reason();
+  const Gradient a = gradient(scene, 2),
+                 b = gradient(with_options(scene, {.path = GradientPath::kOracle}), 2);
+  const auto near = [&](const Vector& value, const Vector& expected, const char* what) {
+    double size = 1, worst = 0;
+    for (double x : expected) size = std::max(size, std::abs(x));
+    for (size_t i = 0; i < value.size(); i++) {
+      worst = std::max(worst, std::abs(value[i] - expected[i]));
+    }
+    EXPECT_LE(worst, tolerances().large_model * size) << what << ", of size " << size;
+  };
+  near(a.qpos_tangent, b.qpos_tangent, "qpos");
+  near(a.qvel, b.qvel, "qvel");
+  near(a.act, b.act, "act");
+  near(a.ctrl, b.ctrl, "ctrl");
+}
+
+TEST_P(MyoGradient, MatchesDifferencesOfMjStep) {
+  DIFFMJ_NEED_MYO_MODELS();
+  const Scene scene = myo_scene(GetParam());
+  const size_t n = rollout_ntangent(scene, 1);
+  // measured with the cylinder: 1.1e-5
+  const double tolerance = tolerances().large_model * (has_cylinder_on_box(GetParam()) ? 10 : 1);
+  EXPECT_TRUE(check_pullback(rollout_operation(scene, 1), Vector(n), n,
+                             {.tolerance = tolerance, .directions = 3}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MyoGradient, ::testing::ValuesIn(myo_names()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace diffmj
