@@ -4,10 +4,13 @@
 #include <benchmark/benchmark.h>
 #include <mujoco/mujoco.h>
 
+#include <algorithm>
 #include <chrono>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 
+#include "harness/myo_models.h"
 #include "harness/stage_fixture.h"
 #include "integrate/metric.h"
 #include "integrate/step.h"
@@ -239,6 +242,13 @@ void register_stages(std::span<const BenchStage> stages, std::initializer_list<M
 const bool kRegistered = [] {
   register_stages(kStages, {bench_arm, humanoid_in_air, tree_50});
   register_stages(kConstraintStages, {humanoid_on_floor, box_stack, hand_with_object});
+  // 39 muscles
+  const auto* actuation =
+      std::ranges::find(kStages, std::string_view("actuation"), &BenchStage::name);
+  if (has_myo_models()) {
+    register_stages({actuation, 1},
+                    {[](const ModelOptions& options) { return myo_scene("hand_balls", options); }});
+  }
   return true;
 }();
 

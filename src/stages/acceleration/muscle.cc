@@ -12,40 +12,47 @@ namespace {
 // a width; narrower, the rounding of the values that pieces meet with would count as a jump
 bool smooths(double w) { return w >= 1e-8; }
 
-// c0 + c1 (x - at) + c2 (x - at)²
-template <class T>
+// c0 + c1 (x - at) + c2 (x - at)²; P is the type of parameters
+template <class P>
 struct Quadratic {
-  T at = 0.0, c0 = 0.0, c1 = 0.0, c2 = 0.0;
+  P at = 0.0, c0 = 0.0, c1 = 0.0, c2 = 0.0;
 
-  T operator()(const T& x) const { return c0 + (x - at) * (c1 + c2 * (x - at)); }
-  T slope(const T& x) const { return c1 + 2.0 * c2 * (x - at); }
+  template <class X>
+  X operator()(const X& x) const {
+    return (x - at) * (c1 + (x - at) * c2) + c0;
+  }
+  template <class X>
+  X slope(const X& x) const {
+    return (x - at) * (2.0 * c2) + c1;
+  }
 };
 
 // ∫ piece(x + w u) φ(u) du of the pieces there are: that of the active one, whose second moment is
 // w², and beyond every knot what the next piece has more, by the moments of φ's tail
-template <class T, size_t N, class Piece>
-T smoothed(const T& x, const std::array<T, N>& knot, size_t active, double w, const Piece& piece) {
+template <class X, class P, size_t N, class Piece>
+X smoothed(const X& x, const std::array<P, N>& knot, size_t active, double w, const Piece& piece) {
   using std::erfc, std::exp;
   constexpr double kFar = 38;  // where erfc and exp underflow
-  const Quadratic<T> here = piece(active);
-  T sum = here(x) + here.c2 * (w * w);
+  const Quadratic<P> here = piece(active);
+  X sum = here(x) + here.c2 * (w * w);
   for (size_t k = 0; k < N; k++) {
     const double side = k >= active ? 1 : -1;
-    const T u = (knot[k] - x) * (side / w);
+    const X u = (knot[k] - x) * (side / w);
     if (u > kFar) continue;
-    const T density = exp(u * u * -0.5) * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
-    const T m0 = 0.5 * erfc(u * (std::numbers::sqrt2 / 2)), m1 = density * side,
+    const X density = exp(u * u * -0.5) * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+    const X m0 = erfc(u * (std::numbers::sqrt2 / 2)) * 0.5, m1 = density * side,
             m2 = m0 + u * density;
-    const Quadratic<T> above = piece(k + 1), below = piece(k);
-    sum += side * ((above(x) - below(x)) * m0 + (above.slope(x) - below.slope(x)) * m1 * w +
-                   (above.c2 - below.c2) * m2 * (w * w));
+    const Quadratic<P> above = piece(k + 1), below = piece(k);
+    sum += ((above(x) - below(x)) * m0 + (above.slope(x) - below.slope(x)) * m1 * w +
+            m2 * (above.c2 - below.c2) * (w * w)) *
+           side;
   }
   return sum;
 }
 
 // piece(i) where knot i-1 < x ≤ knot i, as MuJoCo compares
-template <class T, size_t N, class Piece>
-T piecewise(const T& x, const std::array<T, N>& knot, double w, const Piece& piece) {
+template <class X, class P, size_t N, class Piece>
+X piecewise(const X& x, const std::array<P, N>& knot, double w, const Piece& piece) {
   size_t active = 0;
   while (active < N && x > knot[active]) active++;
   bool sorted = smooths(w);
@@ -71,10 +78,10 @@ T clip(const T& x) {
 
 // ½ ((L - lmin)/(a - lmin))², 1 - ½ ((1 - L)/(1 - a))² up to L = 1, likewise with b down to lmax;
 // a, b half way
-template <class T>
-T force_length(const T& L, const T& lmin, const T& lmax, double w) {
+template <class X, class T>
+X force_length(const X& L, const T& lmin, const T& lmax, double w) {
   const bool in_order = lmin <= 1.0 && lmax >= 1.0;
-  if (!(smooths(w) && in_order) && !(lmin <= L && L <= lmax)) return T(0.0);
+  if (!(smooths(w) && in_order) && !(L >= lmin && L <= lmax)) return X(0.0);
   const T a = 0.5 * (lmin + 1.0), b = 0.5 * (lmax + 1.0);
   const auto piece = [&](size_t i) -> Quadratic<T> {
     switch (i) {
@@ -94,8 +101,8 @@ T force_length(const T& L, const T& lmin, const T& lmax, double w) {
 }
 
 // (V + 1)² up to V = 0, fvmax - (y - V)²/y up to y = fvmax - 1
-template <class T>
-T force_velocity(const T& V, const T& fvmax, double w) {
+template <class X, class T>
+X force_velocity(const X& V, const T& fvmax, double w) {
   const T y = fvmax - 1.0;
   const auto piece = [&](size_t i) -> Quadratic<T> {
     switch (i) {
@@ -113,8 +120,8 @@ T force_velocity(const T& V, const T& fvmax, double w) {
 }
 
 // fpmax ½ ((L - 1)/(b - 1))² from L = 1 to b = (1 + lmax)/2, then a line
-template <class T>
-T force_passive(const T& L, const T& lmax, const T& fpmax, double w) {
+template <class X, class T>
+X force_passive(const X& L, const T& lmax, const T& fpmax, double w) {
   const T b = 0.5 * (lmax + 1.0);
   const auto piece = [&](size_t i) -> Quadratic<T> {
     const T rise = fpmax / at_least_minval(b - 1.0);
@@ -173,12 +180,11 @@ Dual<1, Dual<N>> variable_and_slope(double x, size_t k) {
   return out;
 }
 
-constexpr int kState = 2, kAll = 5 + kMusclePrm;
+constexpr int kAll = 5 + kMusclePrm;
 
-template <size_t N>
-void add(const std::array<double, N>& derivative, double out_bar, const MuscleBar& bar) {
+void add(const std::array<double, kAll>& derivative, double out_bar, const MuscleBar& bar) {
   const auto to = [&](double* x, size_t k) {
-    if (x && k < N) *x += out_bar * derivative[k];
+    if (x) *x += out_bar * derivative[k];
   };
   to(bar.length, 0);
   to(bar.velocity, 1);
@@ -187,18 +193,21 @@ void add(const std::array<double, N>& derivative, double out_bar, const MuscleBa
   for (size_t k = 0; k < kMusclePrm; k++) to(bar.prm ? bar.prm + k : nullptr, 5 + k);
 }
 
-template <int N>
-void gain_pullback(const MuscleIn& in, const MuscleGain& gain_bar, const MuscleBar& bar) {
-  if (gain_bar.slope == 0) {
-    add(muscle<Dual<N>>(in, variable<N>).gain().d, gain_bar.gain, bar);
-    return;
-  }
-  const auto gain = muscle<Dual<1, Dual<N>>>(in, variable_and_slope<N>).gain();
-  add(gain.v.d, gain_bar.gain, bar);
-  add(gain.d[0].d, gain_bar.slope, bar);
-}
-
 bool wants_parameters(const MuscleBar& bar) { return bar.prm || bar.lengthrange || bar.acc0; }
+
+// F, L and V as numbers, dL = ∂L/∂length, dV = ∂V/∂velocity
+struct Place {
+  explicit Place(const MuscleIn& in) {
+    const Muscle<double> at = muscle<double>(in, [](double x, size_t) { return x; });
+    const double L0 = at.L0();
+    F = at.force();
+    dL = 1 / at_least_minval(L0);
+    dV = 1 / at_least_minval(L0 * in.prm[6]);
+    L = in.prm[0] + (in.length - in.lengthrange[0]) * dL;
+    V = in.velocity * dV;
+  }
+  double F, L, V, dL, dV;
+};
 
 // 6 s⁵ - 15 s⁴ + 10 s³ between 0 and 1; mju_sigmoid
 template <class T>
@@ -226,30 +235,46 @@ T dynamics(const T& ctrl, const T& act, const T* prm, double w) {
 }  // namespace
 
 MuscleGain muscle_gain(const MuscleIn& in) {
-  using T = Dual<1>;
-  const T gain =
-      muscle<T>(in, [](double x, size_t k) { return k == 1 ? T::variable(x, 0) : T(x); }).gain();
-  return {.gain = gain.v, .slope = gain.d[0]};
+  const Place at(in);
+  const double FL = force_length(at.L, in.prm[4], in.prm[5], in.smoothing);
+  const auto FV = force_velocity(Dual<1>::variable(at.V, 0), in.prm[8], in.smoothing);
+  return {.gain = -at.F * FL * FV.v, .slope = -at.F * FL * FV.d[0] * at.dV};
 }
 
 void muscle_gain_pullback(const MuscleIn& in, const MuscleGain& gain_bar, const MuscleBar& bar) {
   if (wants_parameters(bar)) {
-    gain_pullback<kAll>(in, gain_bar, bar);
-  } else {
-    gain_pullback<kState>(in, gain_bar, bar);
+    const auto gain = muscle<Dual<1, Dual<kAll>>>(in, variable_and_slope<kAll>).gain();
+    add(gain.v.d, gain_bar.gain, bar);
+    add(gain.d[0].d, gain_bar.slope, bar);
+    return;
   }
+  // FL, FL'; FV, FV', FV''
+  const Place at(in);
+  const auto FL = force_length(Dual<1>::variable(at.L, 0), in.prm[4], in.prm[5], in.smoothing);
+  Dual<1, Dual<1>> V(Dual<1>::variable(at.V, 0));
+  V.d[0] = Dual<1>(1.0);
+  const auto FV = force_velocity(V, in.prm[8], in.smoothing);
+
+  // gain = -F FL FV,  slope = -F FL FV' dV
+  const double slope = FV.v.d[0], curvature = FV.d[0].d[0];
+  *bar.length -= at.F * FL.d[0] * at.dL * (gain_bar.gain * FV.v.v + gain_bar.slope * slope * at.dV);
+  *bar.velocity -=
+      at.F * FL.v * at.dV * (gain_bar.gain * slope + gain_bar.slope * curvature * at.dV);
 }
 
 double muscle_bias(const MuscleIn& in) {
-  return muscle<double>(in, [](double x, size_t) { return x; }).bias();
+  const Place at(in);
+  return -at.F * force_passive(at.L, in.prm[5], in.prm[7], in.smoothing);
 }
 
 void muscle_bias_pullback(const MuscleIn& in, double bias_bar, const MuscleBar& bar) {
   if (wants_parameters(bar)) {
     add(muscle<Dual<kAll>>(in, variable<kAll>).bias().d, bias_bar, bar);
-  } else {
-    add(muscle<Dual<1>>(in, variable<1>).bias().d, bias_bar, bar);
+    return;
   }
+  const Place at(in);
+  const auto FP = force_passive(Dual<1>::variable(at.L, 0), in.prm[5], in.prm[7], in.smoothing);
+  *bar.length -= bias_bar * at.F * FP.d[0] * at.dL;
 }
 
 double muscle_dynamics(const MuscleDynamicsIn& in) {

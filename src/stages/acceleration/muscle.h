@@ -29,8 +29,8 @@ struct MuscleIn {
   const double* prm;     // kMusclePrm
   double smoothing = 0;  // w; 0: exact
 };
-struct MuscleBar {  // added to; a null pointer is not wanted
-  double *length = nullptr, *velocity = nullptr;
+struct MuscleBar {  // added to; of parameters, a null pointer is not wanted
+  double *length, *velocity;
   double *prm = nullptr, *lengthrange = nullptr, *acc0 = nullptr;
 };
 
