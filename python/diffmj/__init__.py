@@ -47,6 +47,7 @@ __all__ = [
     "CheckReport",
     "ConstraintKinks",
     "ConstraintForces",
+    "ConstraintKinks",
     "Contact",
     "Error",
     "FallbackWarning",

@@ -68,6 +68,7 @@ class Workspace {
   std::vector<TendonBar> tendons;  // ntendon
   std::vector<double> tendon_y;    // nv
   std::vector<double> J_lambda;                                                 // nefc
+  std::vector<double> log_A_bar, diagonal_z;                                    // nefc, nv
   std::vector<double> lambda_actuation, lambda_gravcomp;                        // nv
   std::vector<double> actuation_y, actuation_moment;                            // 3 nv, nv
   std::vector<double> actuation_act_dot_bar, actuation_act, actuation_act_dot;  // na

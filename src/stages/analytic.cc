@@ -4,6 +4,7 @@
 
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
+#include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_parameters.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
@@ -178,6 +179,10 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
     if (constrained) {
       mj_collision(m, d);
       mj_makeConstraint(m, d);
+      if (diagonal_is_exact(m)) {
+        mj_factorM(m, d);
+        mj_projectConstraint(m, d);
+      }
     }
     if (m->nactuator > 0) mj_transmission(m, d);
 
@@ -295,6 +300,9 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     }
 
     kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
+    if (problem.constrained && d->nefc > 0 && diagonal_is_exact(m)) {
+      constraint_diagonal_pullback(impl, qpos_bar, qvel_bar, params, workspace);
+    }
     if (implicit) {
       bias_metric_pullback(impl, qvel, mu, problem.b, qpos_bar, qvel_bar, params, workspace);
     }

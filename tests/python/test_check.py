@@ -81,7 +81,8 @@ LIMITS = """
   </worldbody>
 </mujoco>
 """
-HINGE = """<body pos="{i} 0 2"><joint name="hinge{i}" axis="0 1 0" limited="true" range="-{i}0 {i}0"/>
+HINGE = """<body pos="{i} 0 2">
+  <joint name="hinge{i}" axis="0 1 0" limited="true" range="-{i}0 {i}0"/>
   <geom size="0.1" contype="0" conaffinity="0"/></body>"""
 
 

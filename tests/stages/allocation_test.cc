@@ -75,7 +75,7 @@ TEST(Allocation, ConstraintsAndTheirParameters) {
       Parameter::kBodyInvweight0, Parameter::kDofInvweight0,
   };
   for (const char* name : {"contact_plane", "contact_plane_ell", "limits", "eq_connect", "eq_weld",
-                           "eq_couple", "humanoid"}) {
+                           "eq_couple", "humanoid", "flags"}) {
     const Scene scene = zoo(name);
     const ModelImpl& impl = scene.model.impl();
     if (scene.model.gradient_path() != GradientPath::kAnalytic) continue;

@@ -208,20 +208,20 @@ std::string mixing_scene(const std::string& cone, int condim, const std::string&
     <worldbody>
       <geom name='floor' type='plane' size='9 9 1' friction='.4 .013 .0123' solmix='.5' margin='.001'/>
       <body pos='0 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
+        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
       <body pos='1 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
+        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
       <body pos='2 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
+        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
       <body pos='3 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' friction='.5 )" +
+        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.5 )" +
          least + R"( .002' priority='1' solref='.003 1' solimp='.9 .95 .001'/></body>
       <body pos='4 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' friction='.9 .015 .0125' priority='-1' solmix='0'/></body>
+        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.9 .015 .0125' priority='-1' solmix='0'/></body>
       <body pos='5 0 .097'><freejoint/>
-        <geom name='twice' type='sphere' size='.1'/></body>
+        <geom name='twice' type='sphere' size='.1' pos='.002 .001 0'/></body>
       <body pos='6 0 .095'><freejoint/>
-        <geom name='own' type='sphere' size='.1'/></body>
+        <geom name='own' type='sphere' size='.1' pos='.002 .001 0'/></body>
       <body pos='7 0 .045'><freejoint/>
         <geom name='bar' type='capsule' size='.05 .2' euler='88 0 10' friction='.9 .01 .002' solmix='0'/></body>
     </worldbody>
@@ -252,10 +252,10 @@ const char* kJointScene = R"(<mujoco><option timestep='.004'/>
         <site name='hand' pos='.1 .02 0'/></body></body>
     <body name='ball' pos='1 0 1'><joint name='c' type='ball' range='0 20' limited='true'/>
       <geom type='capsule' size='.03 .2' pos='.2 0 0'/></body>
-    <body name='free' pos='2 0 1'><freejoint/><geom type='box' size='.1 .12 .1'/></body>
-    <body name='other' pos='2.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/></body>
-    <body name='third' pos='3 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/><site name='s' euler='10 20 30'/></body>
-    <body name='fourth' pos='3.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1'/><site name='t' pos='.1 0 0'/></body>
+    <body name='free' pos='2 0 1'><freejoint/><geom type='box' size='.1 .12 .1' pos='.01 0 0'/></body>
+    <body name='other' pos='2.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1' pos='.01 0 0'/></body>
+    <body name='third' pos='3 0 1'><freejoint/><geom type='box' size='.08 .12 .1' pos='.01 0 0'/><site name='s' euler='10 20 30'/></body>
+    <body name='fourth' pos='3.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1' pos='.01 0 0'/><site name='t' pos='.1 0 0'/></body>
     <body pos='0 1 1'><joint name='d' type='slide' axis='1 0 1'/><geom size='.05'/></body>
   </worldbody>
   <equality>
@@ -288,6 +288,15 @@ Scene moving_joints(const ModelOptions& options = {}) {
   return scene;
 }
 
+// R made of J M⁻¹ Jᵀ
+Scene with_exact_diagonal(Scene scene) {
+  const MjModelPtr copy = movable_copy(scene.model.mj());
+  copy->opt.enableflags |= mjENBL_DIAGEXACT;
+  scene.name += ", diagexact";
+  scene.model = Model::from_mjmodel(copy.get());
+  return scene;
+}
+
 std::vector<Scene> constraint_scenes(const std::string& least) {
   std::vector<Scene> scenes = {moving_joints(), moving_joints({.integrator = Integrator::kRk4}),
                                moving_joints({.integrator = Integrator::kImplicitFast})};
@@ -296,6 +305,7 @@ std::vector<Scene> constraint_scenes(const std::string& least) {
       scenes.push_back(moving(cone + std::to_string(condim), mixing_scene(cone, condim, least)));
     }
   }
+  for (size_t i = scenes.size(); i-- > 0;) scenes.push_back(with_exact_diagonal(scenes[i]));
   return scenes;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_solve.h"
 
 namespace diffmj {
@@ -74,6 +75,9 @@ class Parameters {
     }
   }
 
+  // mixing of what a contact has
+  void contact_to_model(const mjContact& contact, const ConstraintBar& bar) const;
+
  private:
   double at(const std::vector<double>& x, int i) const { return x[static_cast<size_t>(i)]; }
   void add(Parameter p, int entry, double x) const {
@@ -85,14 +89,6 @@ class Parameters {
       to[static_cast<size_t>(row * width + k)] += weight * x[k];
     }
   }
-  // f ∝ 1/R; not where friction slides, nor where R is as small as MuJoCo lets it be
-  bool scales(int first, int i) const {
-    const bool elliptic = d_->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC;
-    const Zone zone = workspace_.zone[static_cast<size_t>(elliptic ? first : i)];
-    return (zone == Zone::kQuadratic || zone == Zone::kCone) && d_->efc_R[i] > mjMINVAL;
-  }
-  bool diagonal_is_exact() const { return (m_->opt.enableflags & mjENBL_DIAGEXACT) != 0; }
-
   // K, B, I and R of n rows that share solref and solimp
   void softness(int i, int n, const mjtNum* solref, const mjtNum* solimp, bool own_friction_ref,
                 ConstraintBar& out) const {
@@ -107,7 +103,7 @@ class Parameters {
       const double p = at(bar_.aref, row), r = d_->efc_pos[row] - d_->efc_margin[row];
       const double K_bar = -p * I * r, B_bar = -p * d_->efc_vel[row];
       I_bar -= p * K * r;
-      if (scales(i, row)) {
+      if (force_scales_with_R(d_, i, row, workspace_)) {
         const double psi = at(bar_.J_lambda, row) * at(workspace_.J_lambda, row);
         I_bar += psi / (I * (1 - I));
         out.log_A[n == 6 && k >= 3 && d_->efc_type[i] == mjCNSTR_EQUALITY] -= psi;
@@ -152,7 +148,7 @@ class Parameters {
   }
 
   void friction_loss(int i, int dof) const {
-    if (scales(i, i)) {
+    if (force_scales_with_R(d_, i, i, workspace_)) {
       inverse_weight(dof, -1, -at(bar_.J_lambda, i) * at(workspace_.J_lambda, i));
     } else if (workspace_.zone[static_cast<size_t>(i)] == Zone::kLinear) {
       // f = ±frictionloss
@@ -254,7 +250,7 @@ class Parameters {
           (bar(bar_.J_lambda) * lambda + bar(bar_.J_a) * a + bar(bar_.J_v) * v) / (2 * friction[k]);
     }
     out.friction[0] += 2 * out.log_A[0] / friction[0];
-    if (!diagonal_is_exact()) {
+    if (!diagonal_is_exact(m_)) {
       out.friction[0] += 2 * friction[0] / (1 + friction[0] * friction[0]) * out.log_A[0];
     }
   }
@@ -262,14 +258,14 @@ class Parameters {
   // A = sum of what two bodies have for translation (0) or rotation (1)
   void inverse_weight(int body1, int body2, int kind, double log_A_bar) const {
     const double A = m_->body_invweight0[2 * body1 + kind] + m_->body_invweight0[2 * body2 + kind];
-    if (log_A_bar == 0 || diagonal_is_exact()) return;
+    if (log_A_bar == 0 || diagonal_is_exact(m_)) return;
     add(Parameter::kBodyInvweight0, 2 * body1 + kind, log_A_bar / A);
     add(Parameter::kBodyInvweight0, 2 * body2 + kind, log_A_bar / A);
   }
   // of one or two dofs
   void inverse_weight(int dof1, int dof2, double log_A_bar) const {
     const double A = m_->dof_invweight0[dof1] + (dof2 < 0 ? 0 : m_->dof_invweight0[dof2]);
-    if (log_A_bar == 0 || diagonal_is_exact()) return;
+    if (log_A_bar == 0 || diagonal_is_exact(m_)) return;
     add(Parameter::kDofInvweight0, dof1, log_A_bar / A);
     if (dof2 >= 0) add(Parameter::kDofInvweight0, dof2, log_A_bar / A);
   }
@@ -289,30 +285,6 @@ class Parameters {
       if (contact.friction[k] != std::max(mjMINMU, m_->pair_friction[5 * pair + k])) return false;
     }
     return true;
-  }
-
-  void contact_to_model(const mjContact& contact, const ConstraintBar& bar) const {
-    // gradient: with the flag override the options' numbers count
-    if (m_->opt.enableflags & mjENBL_OVERRIDE) return;
-    const auto npair = static_cast<int>(m_->npair);
-    int count = 0;
-    for (int pair = 0; pair < npair; pair++) count += is_of_pair(contact, pair);
-    if (count == 0) {
-      contact_to_geoms(contact, bar);
-      return;
-    }
-    // the same pair twice makes every contact twice
-    for (int pair = 0; pair < npair; pair++) {
-      if (!is_of_pair(contact, pair)) continue;
-      add(Parameter::kPairSolref, pair, mjNREF, bar.solref, 1.0 / count);
-      add(Parameter::kPairSolimp, pair, mjNIMP, bar.solimp, 1.0 / count);
-      add(Parameter::kPairMargin, pair, bar.margin / count);
-      for (int k = 0; k < 5; k++) {
-        // gradient: friction below MuJoCo's least does not move what is used
-        if (m_->pair_friction[5 * pair + k] < mjMINMU) continue;
-        add(Parameter::kPairFriction, 5 * pair + k, bar.friction[k] / count);
-      }
-    }
   }
 
   // the geom of higher priority decides; of the same, solmix weighs, friction is the larger one,
@@ -368,6 +340,30 @@ class Parameters {
   const Workspace& workspace_;
 };
 
+void Parameters::contact_to_model(const mjContact& contact, const ConstraintBar& bar) const {
+  // gradient: with the flag override the options' numbers count
+  if (m_->opt.enableflags & mjENBL_OVERRIDE) return;
+  const auto npair = static_cast<int>(m_->npair);
+  int count = 0;
+  for (int pair = 0; pair < npair; pair++) count += is_of_pair(contact, pair);
+  if (count == 0) {
+    contact_to_geoms(contact, bar);
+    return;
+  }
+  // the same pair twice makes every contact twice
+  for (int pair = 0; pair < npair; pair++) {
+    if (!is_of_pair(contact, pair)) continue;
+    add(Parameter::kPairSolref, pair, mjNREF, bar.solref, 1.0 / count);
+    add(Parameter::kPairSolimp, pair, mjNIMP, bar.solimp, 1.0 / count);
+    add(Parameter::kPairMargin, pair, bar.margin / count);
+    for (int k = 0; k < 5; k++) {
+      // gradient: friction below MuJoCo's least does not move what is used
+      if (m_->pair_friction[5 * pair + k] < mjMINMU) continue;
+      add(Parameter::kPairFriction, 5 * pair + k, bar.friction[k] / count);
+    }
+  }
+}
+
 }  // namespace
 
 void impedance_pullback(const mjtNum* solimp, double r, double I_bar, double* solimp_bar) {
@@ -396,6 +392,14 @@ void impedance_pullback(const mjtNum* solimp, double r, double I_bar, double* so
     bar[4] = y_bar * sign * w * std::log(z / c);
   }
   for (int k = 0; k < mjNIMP; k++) solimp_bar[k] += s.moves[k] ? bar[k] : 0;
+}
+
+void contact_friction_pullback(const mjModel* m, const mjContact& contact, int k,
+                               double friction_bar, const ParameterBar& params,
+                               Workspace& workspace) {
+  ConstraintBar bar;
+  bar.friction[k] = friction_bar;
+  Parameters(m, workspace.data.get(), {}, params, workspace).contact_to_model(contact, bar);
 }
 
 void constraint_parameters_pullback(const mjModel* m, const mjData* d, CVec force_bar,

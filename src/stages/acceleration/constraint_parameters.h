@@ -26,6 +26,11 @@ namespace diffmj {
 void constraint_parameters_pullback(const mjModel* m, const mjData* d, CVec force_bar,
                                     const ParameterBar& params, Workspace& workspace);
 
+// Adds a cotangent of contact.friction[k] to the geoms or pairs it is mixed from.
+void contact_friction_pullback(const mjModel* m, const mjContact& contact, int k,
+                               double friction_bar, const ParameterBar& params,
+                               Workspace& workspace);
+
 // Of the impedance I of a violation r: adds I_bar ∂I/∂solimp. solimp is clamped as MuJoCo does.
 void impedance_pullback(const mjtNum* solimp, double r, double I_bar, double* solimp_bar);
 

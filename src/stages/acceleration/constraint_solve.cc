@@ -295,6 +295,12 @@ void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec fo
   eigen(a_bar) -= eigen(CVec(JTp));
 }
 
+bool force_scales_with_R(const mjData* d, int first, int i, const Workspace& workspace) {
+  const bool elliptic = d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC;
+  const Zone zone = workspace.zone[static_cast<size_t>(elliptic ? first : i)];
+  return (zone == Zone::kQuadratic || zone == Zone::kCone) && d->efc_R[i] > mjMINVAL;
+}
+
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
                                Workspace& workspace) {
   const auto nefc = static_cast<size_t>(d->nefc);
@@ -312,6 +318,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
     if (zone == Zone::kSatisfied) continue;
     constraint_force(d, zone, workspace.y, i, bar.J_lambda);
     const bool curved = curvature(d, zone, workspace.y, i, dim, S);
+    const bool scales = force_scales_with_R(d, i, i, workspace);
     double imp_bar = 0;
     for (int j = 0; j < dim; j++) {
       const auto row = static_cast<size_t>(i + j);
@@ -326,7 +333,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
       bar.J_v[row] = -B * p;
       bar.pos[row] -= K * imp * p;
       imp_bar -= K * (d->efc_pos[row] - d->efc_margin[row]) * p;
-      if (curved) imp_bar += bar.J_lambda[row] * J_lambda[row] / (imp * (1 - imp));
+      if (scales) imp_bar += bar.J_lambda[row] * J_lambda[row] / (imp * (1 - imp));
     }
     add_impedance_bar(m, d, i, imp_bar, bar.pos);
   }

@@ -462,7 +462,6 @@ void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
 }
 
 std::string constraint_obstacle(const mjModel* m) {
-  if (m->opt.enableflags & mjENBL_DIAGEXACT) return "option flag diagexact";
   if (m->flg_adhesion) return "adhesion of contacts";
   if (m->flg_surfacevel) return "surface velocity of a geom";
   return "";
