@@ -175,7 +175,7 @@ constexpr BenchStage kConstraintStages[] = {
                   p.d->contact[k].geom[1] == p.d->contact[first].geom[1];
          };
          for (n = 1; first + n < p.d->ncon && same(first + n);) n++;
-         collision_pullback(p.impl, first, n, &p.contact_bar[static_cast<size_t>(first)], p.w);
+         collision_pullback(p.impl, first, n, &p.contact_bar[static_cast<size_t>(first)], {}, p.w);
        }
      }},
     // the pullback has that of collision in it

@@ -77,7 +77,8 @@ class Workspace {
   std::vector<double> actuation_step, actuation_center, actuation_psi;  // nactuator
   std::vector<double> b, difference_ab, v_plus_b, v_minus_b, zero;      // nv: the metric's terms
   std::vector<double> armature_bar;                                     // nv
-  MjModelPtr probe_model;  // a copy whose parameters may be moved; made when first needed
+  MjModelPtr probe_model;      // a copy whose parameters may be moved; made when first needed
+  MjModelPtr collision_model;  // the same of the tight model, for sizes of geoms
 
   // step differences
   std::vector<double> next_qpos;                                    // nq

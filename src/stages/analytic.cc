@@ -38,7 +38,7 @@ bool has_fluid_box(const mjModel* m) {
 }
 
 // Which fields have no pullback here; those that are not listed have none.
-bool is_for_oracle(const mjModel* m, Parameter p, bool constrained) {
+bool is_for_oracle(const mjModel* m, Parameter p) {
   switch (p) {
     case Parameter::kBodyIpos:
     case Parameter::kBodyIquat:
@@ -87,7 +87,7 @@ bool is_for_oracle(const mjModel* m, Parameter p, bool constrained) {
     case Parameter::kGeomSize:
     case Parameter::kGeomPos:
     case Parameter::kGeomQuat:
-      return constrained || has_fluid(m);
+      return has_fluid(m);
     default:
       return true;
   }
@@ -309,11 +309,11 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
   }
 }
 
-ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, bool constrained) {
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params) {
   ParameterBar rest;
   for (const ParameterField& field : parameter_fields()) {
     const auto i = static_cast<size_t>(field.id);
-    if (params.wants(field.id) && is_for_oracle(m, field.id, constrained)) {
+    if (params.wants(field.id) && is_for_oracle(m, field.id)) {
       rest.field[i] = params.field[i];
     }
   }

@@ -44,8 +44,7 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                        const ParameterBar& params, Workspace& workspace);
 
 // The fields in params that analytic_pullback does not serve for this model: they are the oracle's.
-// Those of constraints have a part in an evaluation only if one acts (or a fluid meets geoms).
-ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, bool constrained);
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params);
 
 }  // namespace diffmj
 

@@ -62,7 +62,7 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
                              const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;
   applied_forces_pullback(impl, lambda, bar, workspace);
-  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params, problem.constrained);
+  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params);
   ParameterBar params = bar.params;
   for (size_t i = 0; i < params.field.size(); i++) {
     if (!rest.field[i].empty()) params.field[i] = {};

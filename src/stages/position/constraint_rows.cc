@@ -1,6 +1,7 @@
 #include "stages/position/constraint_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/dual.h"
@@ -433,6 +434,7 @@ void Rows::contact(int i, const mjContact& contact, ContactBar& out) {
 }
 
 void Rows::contacts() {
+  std::array<ContactBar, mjMAXCONPAIR> bar;
   for (int first = 0, n = 0; first < d_->ncon; first += n) {
     // contacts of a pair of geoms are neighbours
     const mjContact& lead = d_->contact[first];
@@ -442,15 +444,16 @@ void Rows::contacts() {
            d_->contact[first + n].geom[1] == lead.geom[1]) {
       n++;
     }
-    ContactBar bar[mjMAXCONPAIR] = {};
     bool any = false;
     for (int k = 0; k < n; k++) {
       const mjContact& one = d_->contact[first + k];
+      ContactBar& one_bar = bar[static_cast<size_t>(k)];
+      one_bar = {};
       if (one.efc_address < 0) continue;
-      contact(one.efc_address, one, bar[k]);
-      any = any || bar[k].any();
+      contact(one.efc_address, one, one_bar);
+      any = any || one_bar.any();
     }
-    if (any) collision_pullback(impl_, first, n, bar, workspace_);
+    if (any) collision_pullback(impl_, first, n, bar.data(), params_, workspace_);
   }
 }
 

@@ -232,6 +232,23 @@ void kinematics_pullback(const mjModel* m, const mjData* d, Sweep& s, Vec qpos_b
   }
 }
 
+void geom_pullback(const mjModel* m, const mjData* d, int geom, const Vector6& wrench, Sweep& s,
+                   const ParameterBar& params) {
+  const int body = m->geom_bodyid[geom];
+  s.W[static_cast<size_t>(body)] += wrench;
+  // geom frame = body frame · (geom_pos, geom_quat)
+  if (const Vec to = params[Parameter::kGeomPos]; !to.empty()) {
+    row3(to, geom) += Rotation(d->xmat + 9 * body).transpose() * wrench.tail<3>();
+  }
+  if (const Vec to = params[Parameter::kGeomQuat]; !to.empty()) {
+    const Vector3 center = from_origin(m, d, body, d->geom_xpos + 3 * geom);
+    quaternion_cotangent_to_ambient(
+        m->geom_quat + 4 * geom,
+        Rotation(d->geom_xmat + 9 * geom).transpose() * torque_about(wrench, center),
+        &to[4 * static_cast<size_t>(geom)]);
+  }
+}
+
 void poses_pullback(const mjModel* m, const mjData* d, const PoseBar& bar, Sweep& s,
                     const ParameterBar& params) {
   const auto vector3 = [](CVec x, int i) { return Vector3(&x[3 * static_cast<size_t>(i)]); };

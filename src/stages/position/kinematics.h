@@ -104,6 +104,11 @@ double point_force_pullback(int body, const Vector3& point, const Vector3& T, co
 void kinematics_pullback(const mjModel* m, const mjData* d, Sweep& sweep, Vec qpos_bar,
                          Vec qvel_bar, const ParameterBar& params);
 
+// A wrench on a geom, about the origin of its tree: adds it to its body, and to geom_pos and
+// geom_quat.
+void geom_pullback(const mjModel* m, const mjData* d, int geom, const Vector6& wrench, Sweep& sweep,
+                   const ParameterBar& params);
+
 // Poses a loss may use. Cotangents of one state's poses; an empty span is zero.
 struct PoseBar {
   CVec xpos, xquat, site_xpos, subtree_com;  // 3 nbody, 4 nbody, 3 nsite, 3 nbody

@@ -165,24 +165,6 @@ void site_pullback(const mjData* d, int site, const Point& point, Sweep& s,
   }
 }
 
-// a wrench on the frame of a geom; that frame's own place in its body is a parameter
-void geom_pullback(const mjModel* m, const mjData* d, int geom, const Vector6& wrench, Sweep& s,
-                   const ParameterBar& params) {
-  const int body = m->geom_bodyid[geom];
-  s.W[static_cast<size_t>(body)] += wrench;
-  if (const Vec to = params[Parameter::kGeomPos]; !to.empty()) {
-    Eigen::Map<Vector3>(&to[3 * static_cast<size_t>(geom)]) +=
-        Rotation(d->xmat + 9 * body).transpose() * wrench.tail<3>();
-  }
-  if (const Vec to = params[Parameter::kGeomQuat]; !to.empty()) {
-    const Vector3 center = from_origin(m, d, body, d->geom_xpos + 3 * geom);
-    quaternion_cotangent_to_ambient(
-        m->geom_quat + 4 * geom,
-        Rotation(d->geom_xmat + 9 * geom).transpose() * torque_about(wrench, center),
-        &to[4 * static_cast<size_t>(geom)]);
-  }
-}
-
 template <class Rates>
 void stretch_pullback(const mjModel* m, const mjData* d, const Stretch& stretch, double length_bar,
                       Rates& rates, Sweep& s, const ParameterBar& params) {

@@ -1,0 +1,20 @@
+// Contacts that MuJoCo's iterating colliders find (ellipsoids, cylinders, meshes, height fields):
+// nearest points of two features, as collision/nearest.h has them. The collider is run once more,
+// at machine precision: its own tolerance would show in the curvature.
+#ifndef DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
+#define DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
+
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/position/collision/pair.h"
+
+namespace diffmj {
+
+// Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms. False if they
+// are not known to be as above; out is of no use then.
+bool convex_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+                     Workspace& workspace, PairBar& out);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_

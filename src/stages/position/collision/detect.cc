@@ -1,0 +1,48 @@
+#include "stages/position/collision/detect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace diffmj {
+namespace {
+
+double detection_margin(const mjModel* m, const mjContact& contact) {
+  // contacts in the gap are detected too; more than enough does no harm
+  double gap = 0;
+  for (int g : contact.geom) gap += m->geom_gap[g];
+  for (int i = 0; i < static_cast<int>(m->npair); i++) gap = std::max(gap, m->pair_gap[i]);
+  return contact.includemargin + gap;
+}
+
+}  // namespace
+
+int Detected::nearest(const mjtNum* pos, double dist, const mjtNum* normal) const {
+  int best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < n; i++) {
+    const mjPreContact& c = contact[static_cast<size_t>(i)];
+    const double distance =
+        mju_dist3(c.pos, pos) + std::abs(c.dist - dist) + kSamePlace * mju_dist3(c.normal, normal);
+    if (distance < least) {
+      least = distance;
+      best = i;
+    }
+  }
+  return best;
+}
+
+void detect_contacts(const mjModel* m, mjData* d, const mjContact& like, Detected& out) {
+  const int g1 = like.geom[0], g2 = like.geom[1];
+  const mjfCollision collide = mjCOLLISIONFUNC[m->geom_type[g1]][m->geom_type[g2]];
+  out.n = collide(m, d, out.contact.data(), g1, g2, detection_margin(m, like));
+}
+
+bool is_iterative(const mjModel* m, int geom1, int geom2) {
+  const auto& table = mjCOLLISIONFUNC;
+  const int type1 = m->geom_type[geom1], type2 = m->geom_type[geom2];
+  return table[type1][type2] == table[mjGEOM_ELLIPSOID][mjGEOM_ELLIPSOID] ||
+         type1 == mjGEOM_HFIELD || type1 == mjGEOM_SDF || type2 == mjGEOM_SDF;
+}
+
+}  // namespace diffmj
