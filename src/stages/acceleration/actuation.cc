@@ -161,7 +161,7 @@ class Pullback {
     const int out = m_->actuator_outadr[i], act = last_activation(i);
     const double length = d_->actuator_length[out], velocity = d_->actuator_velocity[out];
     const double force_bar = force_cotangent(i);
-    const Law law(*this, i);
+    const Law law(*this, i, impl_.muscle_smoothing);
     const NextActivation& next = law.next;
     const bool early = law.early;
     const int control = m_->actuator_ctrladr[i];
@@ -203,7 +203,7 @@ class Pullback {
     if (gain_type == mjGAIN_AFFINE) {
       affine_pullback(g, gainprm, mjNGAIN, gain_bar.gain, gain_bar.slope);
     } else if (gain_type == mjGAIN_MUSCLE) {
-      muscle_gain_pullback(muscle_in(i, g), gain_bar,
+      muscle_gain_pullback(muscle_in(i, g, impl_.muscle_smoothing), gain_bar,
                            muscle_bar(i, gainprm, mjNGAIN, length_bar, velocity_bar));
     } else if (!gainprm.empty()) {
       gainprm[static_cast<size_t>(mjNGAIN * i)] += gain_bar.gain;
@@ -211,7 +211,7 @@ class Pullback {
     if (bias_type == mjBIAS_AFFINE) {
       affine_pullback(b, biasprm, mjNBIAS, force_bar, slope_bar);
     } else if (bias_type == mjBIAS_MUSCLE) {
-      muscle_bias_pullback(muscle_in(i, b), force_bar,
+      muscle_bias_pullback(muscle_in(i, b, impl_.muscle_smoothing), force_bar,
                            muscle_bar(i, biasprm, mjNBIAS, length_bar, velocity_bar));
     }
     if (varies) eigen(y) += velocity_bar * eigen(in_.in->qvel);
@@ -240,7 +240,7 @@ class Pullback {
 
   // what the force of one actuator is made of
   struct Law {
-    Law(const Pullback& p, int i)
+    Law(const Pullback& p, int i, double muscle_smoothing)
         : act(p.last_activation(i)),
           next(p.m_, i, act < 0 ? 0 : p.d_->act[act], act < 0 ? 0 : p.d_->act_dot[act]),
           early(act >= 0 && p.m_->actuator_actearly[i]) {
@@ -258,7 +258,7 @@ class Pullback {
       if (m->actuator_gaintype[i] == mjGAIN_AFFINE) {
         gain = {.gain = g[0] + g[1] * length + g[2] * velocity, .slope = g[2]};
       } else if (m->actuator_gaintype[i] == mjGAIN_MUSCLE) {
-        gain = muscle_gain(p.muscle_in(i, g));
+        gain = muscle_gain(p.muscle_in(i, g, muscle_smoothing));
       }
     }
     int act;
@@ -268,16 +268,16 @@ class Pullback {
     MuscleGain gain;  // and its slope in velocity
   };
 
-  // before the ranges of tendons and actuators
+  // as the rollout has it, before the ranges of tendons and actuators
   double raw_force(int i) const {
-    const Law law(*this, i);
+    const Law law(*this, i, 0);
     const int out = m_->actuator_outadr[i];
     const double* b = m_->actuator_biasprm + mjNBIAS * i;
     double bias = 0;
     if (m_->actuator_biastype[i] == mjBIAS_AFFINE) {
       bias = b[0] + b[1] * d_->actuator_length[out] + b[2] * d_->actuator_velocity[out];
     } else if (m_->actuator_biastype[i] == mjBIAS_MUSCLE) {
-      bias = muscle_bias(muscle_in(i, b));
+      bias = muscle_bias(muscle_in(i, b, 0));
     }
     return law.gain.gain * law.input + bias;
   }
@@ -383,14 +383,14 @@ class Pullback {
     dynprm[static_cast<size_t>(mjNDYN * i)] += tau_bar;
   }
 
-  MuscleIn muscle_in(int i, const double* prm) const {
+  MuscleIn muscle_in(int i, const double* prm, double smoothing) const {
     const int out = m_->actuator_outadr[i];
     return {.length = d_->actuator_length[out],
             .velocity = d_->actuator_velocity[out],
             .lengthrange = m_->actuator_lengthrange + 2 * out,
             .acc0 = m_->actuator_acc0[out],
             .prm = prm,
-            .smoothing = impl_.muscle_smoothing};
+            .smoothing = smoothing};
   }
   MuscleBar muscle_bar(int i, Vec prm, int width, double& length, double& velocity) const {
     const auto at = [](Vec bar, int k) {
