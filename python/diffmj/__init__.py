@@ -45,7 +45,6 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 __all__ = [
     "CheckDirection",
     "CheckReport",
-    "ConstraintKinks",
     "ConstraintForces",
     "ConstraintKinks",
     "Contact",
