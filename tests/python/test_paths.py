@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from conftest import ARM, PENDULUM, ZOO, load
 
-WRAP = ZOO / "tendon_wrap.xml"
+ADHESION = ZOO / "adhesion.xml"
 
 
 @pytest.mark.smoke
 def test_fallback_is_announced_once():
     with pytest.warns(diffmj.FallbackWarning) as caught:
-        sim = diffmj.Simulator(WRAP)
+        sim = diffmj.Simulator(ADHESION)
     assert len(caught) == 1
     assert caught[0].filename == __file__  # the line of the user
     text = str(caught[0].message)
     assert sim.gradient_path == "oracle"
-    assert "tendon 'cyl'" in sim.gradient_path_reason
+    assert "body transmission (adhesion)" in sim.gradient_path_reason
     for part in ("'oracle'", "'analytic'", sim.gradient_path_reason, "fallback=False"):
         assert part in text
     with warnings.catch_warnings():
@@ -33,8 +33,8 @@ def test_fallback_is_announced_once():
 
 @pytest.mark.smoke
 def test_fallback_is_refused():
-    with pytest.raises(diffmj.UnsupportedError, match=r"tendon 'cyl'.*fallback"):
-        diffmj.Simulator(WRAP, fallback=False)
+    with pytest.raises(diffmj.UnsupportedError, match=r"adhesion.*fallback"):
+        diffmj.Simulator(ADHESION, fallback=False)
     with pytest.raises(diffmj.UnsupportedError, match="noslip_iterations"):
         diffmj.Simulator(ZOO / "noslip.xml", fallback=False, path="oracle")
     assert diffmj.Simulator(ARM, fallback=False).gradient_path == "analytic"
@@ -43,7 +43,7 @@ def test_fallback_is_refused():
 def test_a_path_that_was_asked_for_is_not_announced():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for model, path in [(WRAP, "oracle"), (WRAP, "differences"), (ARM, "differences")]:
+        for model, path in [(ADHESION, "oracle"), (ADHESION, "differences"), (ARM, "differences")]:
             for fallback in (True, False):
                 sim = diffmj.Simulator(model, path=path, fallback=fallback)
                 assert sim.gradient_path == path
@@ -52,7 +52,7 @@ def test_a_path_that_was_asked_for_is_not_announced():
         diffmj.Simulator(ZOO / "noslip.xml", path="oracle")
 
 
-@pytest.mark.parametrize("model", [PENDULUM, WRAP, load("act_basic")])
+@pytest.mark.parametrize("model", [PENDULUM, ADHESION, load("act_basic")])
 def test_unknown_path(model):
     for path in ("implicit", "", None):
         with pytest.raises(

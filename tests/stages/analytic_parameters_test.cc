@@ -76,7 +76,8 @@ std::vector<ParameterField> fields_of(bool constraints) {
   std::vector<ParameterField> out;
   for (const ParameterField& field : parameter_fields()) {
     const bool of_constraints =
-        field.id >= Parameter::kGeomSize && field.id <= Parameter::kDofInvweight0;
+        (field.id >= Parameter::kGeomSize && field.id <= Parameter::kDofInvweight0) ||
+        field.id == Parameter::kTendonRange;
     if (of_constraints == constraints) out.push_back(field);
   }
   return out;

@@ -58,18 +58,21 @@ Gradient gradient(const Scene& scene, int nstep) {
                           {.qpos_tangent = qpos, .qvel = qvel, .act = act});
 }
 
-// a cylinder that stands on a box: MuJoCo's collider iterates, and so its differences are as exact
-// as that (docs/gradients.md, how exact contact geometry is)
-bool has_cylinder_on_box(const std::string& name) { return name == "arm_prosthesis"; }
+// The prosthesis' object is a cylinder that stands on a box: which points of its rim touch changes
+// with every perturbation, a kink at all times (docs/gradients.md, how exact contact geometry is).
+// Its contacts are off here.
+Scene smooth_scene(const std::string& name) {
+  Scene scene = myo_scene(name);
+  if (name != "arm_prosthesis") return scene;
+  const MjModelPtr copy(mj_copyModel(nullptr, scene.model.mj()));
+  copy->opt.disableflags |= mjDSBL_CONTACT;
+  scene.model = Model::from_mjmodel(copy.get());
+  return scene;
+}
 
 TEST_P(MyoGradient, AnalyticAgreesWithOracle) {
   DIFFMJ_NEED_MYO_MODELS();
-  Scene scene = myo_scene(GetParam());
-  if (has_cylinder_on_box(GetParam())) {
-    const MjModelPtr copy(mj_copyModel(nullptr, scene.model.mj()));
-    copy->opt.disableflags |= mjDSBL_CONTACT;
-    scene.model = Model::from_mjmodel(copy.get());
-  }
+  const Scene scene = smooth_scene(GetParam());
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic)
       << scene.model.gradient_path_reason();
   const Gradient a = gradient(scene, 2),
@@ -88,14 +91,34 @@ TEST_P(MyoGradient, AnalyticAgreesWithOracle) {
   near(a.ctrl, b.ctrl, "ctrl");
 }
 
-TEST_P(MyoGradient, MatchesDifferencesOfMjStep) {
+// Away from kinks: contacts and wraps change on the way, more of them the longer it is. Differences
+// over such a change tell nothing and are inconclusive; half of the directions at least must tell.
+void matches_differences(const Scene& scene, int nstep, double tolerance, double step) {
+  const size_t n = rollout_ntangent(scene, nstep);
+  constexpr int kDirections = 6;
+  int conclusive = 0;
+  for (unsigned seed = 1; seed <= kDirections; seed++) {
+    const auto result = check_pullback(
+        rollout_operation(scene, nstep), Vector(n), n,
+        {.tolerance = tolerance, .step = step, .levels = 6, .directions = 1, .seed = seed});
+    const bool told = std::string(result.message()).find("inconclusive") == std::string::npos;
+    conclusive += told;
+    EXPECT_TRUE(result || !told) << nstep << " steps: " << result.message();
+  }
+  EXPECT_GE(conclusive, kDirections / 2) << nstep << " steps";
+}
+
+TEST_P(MyoGradient, OneStepMatchesDifferencesOfMjStep) {
   DIFFMJ_NEED_MYO_MODELS();
-  const Scene scene = myo_scene(GetParam());
-  const size_t n = rollout_ntangent(scene, 1);
-  // measured with the cylinder: 1.1e-5
-  const double tolerance = tolerances().large_model * (has_cylinder_on_box(GetParam()) ? 10 : 1);
-  EXPECT_TRUE(check_pullback(rollout_operation(scene, 1), Vector(n), n,
-                             {.tolerance = tolerance, .directions = 3}));
+  matches_differences(smooth_scene(GetParam()), 1, tolerances().step, 1e-4);
+}
+
+TEST_P(MyoGradient, FiftyStepsMatchDifferencesOfMjStep) {
+  DIFFMJ_NEED_MYO_MODELS();
+  Scene scene = smooth_scene(GetParam());
+  // so far from the activations that these do not reach them, where the time constant switches
+  for (double& ctrl : scene.ctrl) ctrl = 0.5 + 0.4 * ctrl;
+  matches_differences(scene, 50, 1e-4, 1e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MyoGradient, ::testing::ValuesIn(myo_names()),

@@ -126,8 +126,48 @@ TEST(TendonAcceleration, PullbackMatchesDifferences) {
                           {.parameters = {Parameter::kSitePos, Parameter::kJntPos}}));
 }
 
-// joints anywhere in their ranges, others a little off their reference
-void random_pose(const mjModel* m, std::mt19937& random, State& x) {
+// sites that coincide, a site on a wrap and at its centre, a path along the axis of a cylinder
+TEST(TendonCorners, AreFinite) {
+  const Scene scene = scene_from_xml(R"(<mujoco><worldbody>
+    <site name='w' pos='0 0 1'/><site name='up' pos='0 0 1.4'/>
+    <geom name='ball' size='.1' pos='0 0 1.1' contype='0' conaffinity='0'/>
+    <geom name='rod' type='cylinder' size='.1 .3' pos='0 0 1.1' contype='0' conaffinity='0'/>
+    <site name='side' pos='.2 0 1.1'/><site name='within' pos='.01 0 1.1'/>
+    <body pos='0 0 1'><joint type='ball'/><joint type='slide' axis='1 0 0'/><geom size='.05'/>
+      <site name='same'/><site name='surface' pos='0 0 .2'/><site name='centre' pos='0 0 .1'/></body>
+    </worldbody><tendon>
+    <spatial><site site='w'/><site site='same'/></spatial>
+    <spatial><site site='same'/><geom geom='ball'/><site site='up'/></spatial>
+    <spatial><site site='w'/><geom geom='ball' sidesite='side'/><site site='surface'/></spatial>
+    <spatial><site site='up'/><geom geom='ball' sidesite='within'/><site site='surface'/></spatial>
+    <spatial><site site='up'/><geom geom='ball'/><site site='centre'/></spatial>
+    <spatial><site site='w'/><geom geom='rod'/><site site='surface'/></spatial>
+    <spatial><site site='w'/><geom geom='rod' sidesite='within'/><site site='surface'/></spatial>
+    </tendon></mujoco>)");
+  Stage stage(scene);
+  stage.scene.x = default_state(scene.model);
+  for (double& v : stage.scene.x.qvel) v = 0.7;
+  const Vector bar(3 * static_cast<size_t>(stage.m->ntendon), 1.0);
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (const double size : {0.0, 1e-16, 1e-12, 1e-8, 1e-4, 0.1}) {
+    for (int i = 0; i < 50; i++) {
+      Vector z(stage.size());
+      for (double& x : z) x = size * uniform(random);
+      stage.set(z);
+      (void)lengths_and_rates(stage);
+      Vector z_bar(stage.size());
+      const StageBar to(stage, z_bar);
+      stage.begin_sweep();
+      pull(stage, bar, to);
+      kinematics_pullback(stage.m, stage.d, stage.sweep, to.qpos, to.qvel, to.params);
+      for (double x : z_bar) ASSERT_TRUE(std::isfinite(x)) << "off by " << size;
+    }
+  }
+}
+
+// joints anywhere in their ranges, or reach times as far; others at their reference
+void random_pose(const mjModel* m, std::mt19937& random, State& x, double reach = 1) {
   std::uniform_real_distribution<double> uniform(-1, 1);
   x.qpos.assign(m->qpos0, m->qpos0 + m->nq);
   for (int j = 0; j < static_cast<int>(m->njnt); j++) {
@@ -135,7 +175,7 @@ void random_pose(const mjModel* m, std::mt19937& random, State& x) {
     if (m->jnt_type[j] != mjJNT_HINGE && m->jnt_type[j] != mjJNT_SLIDE) continue;
     const double low = m->jnt_limited[j] ? m->jnt_range[2 * j] : q - 0.5,
                  high = m->jnt_limited[j] ? m->jnt_range[2 * j + 1] : q + 0.5;
-    q = 0.5 * (low + high) + 0.5 * (high - low) * uniform(random);
+    q = 0.5 * (low + high) + reach * 0.5 * (high - low) * uniform(random);
   }
   for (double& v : x.qvel) v = uniform(random);
 }
@@ -165,6 +205,26 @@ TEST_P(TendonMyo, PullbackMatchesDifferencesAtRandomPoses) {
   EXPECT_EQ(wrong, 0);
   EXPECT_LT(inconclusive, kPoses / 10);
   RecordProperty("inconclusive", inconclusive);
+}
+
+// 100 000 poses of all models together, half of them beyond the ranges of joints
+TEST_P(TendonMyo, IsFiniteAtRandomPoses) {
+  DIFFMJ_NEED_MYO_MODELS();
+  Stage stage(myo_scene(GetParam()));
+  std::mt19937 random(11);
+  const Vector zero(stage.size()), bar(3 * static_cast<size_t>(stage.m->ntendon), 1.0);
+  const int poses = 100000 / static_cast<int>(myo_names().size());
+  for (int i = 0; i < poses; i++) {
+    random_pose(stage.m, random, stage.scene.x, i % 2 == 0 ? 1 : 3);
+    stage.set(zero);
+    (void)lengths_and_rates(stage);
+    Vector z_bar(stage.size());
+    const StageBar to(stage, z_bar);
+    stage.begin_sweep();
+    pull(stage, bar, to);
+    kinematics_pullback(stage.m, stage.d, stage.sweep, to.qpos, to.qvel, to.params);
+    for (double x : z_bar) ASSERT_TRUE(std::isfinite(x)) << "pose " << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Myo, TendonMyo, ::testing::ValuesIn(myo_names()),
