@@ -13,6 +13,7 @@
 #include "model/workspace.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "stages/position/collision.h"
 #include "stages/position/tendon.h"
 
 namespace diffmj {
@@ -168,12 +169,35 @@ void allocate(const Model& model, const RolloutInput& input, int nstep,
   }
 }
 
-Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, bool tendon_paths,
+// Contacts of the step just made, or none of any step as soon as they do not fit.
+void record_contacts(const mjData* d, size_t most, Trajectory& t) {
+  if (t.contact_begin.empty()) return;
+  try {
+    keep_contacts(d, t.contacts);
+    t.contact_begin.push_back(t.contacts.size());
+    if (t.contacts.size() <= most) return;
+  } catch (const std::bad_alloc&) {
+    // the backward pass finds them again
+  }
+  t.contacts = {};
+  t.contact_begin = {};
+}
+
+// What of the stages is kept for the backward pass.
+struct Kept {
+  bool tendons;
+  size_t contacts;  // bytes
+};
+Kept kept_of(const Model& model, int nstep, size_t nrollout) {
+  return {keeps_tendons(model, nstep, nrollout), contact_bytes(model, nrollout)};
+}
+
+Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
                        StopSignal& stop) {
   const mjModel* m = model.mj();
   Trajectory t;
   TendonRecordSize tendons(m);
-  if (!tendon_paths) tendons.numbers = tendons.objects = 0;
+  if (!kept.tendons) tendons.numbers = tendons.objects = 0;
   allocate(model, input, nstep, tendons, t);
   WorkspaceLease workspace(model.impl());
   mjData* d = workspace->data.get();
@@ -185,6 +209,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
   set(input.qvel, d->qvel);
   set(input.act, d->act);
   record_state(d, 0, t);
+  if (kept.contacts > 0) t.contact_begin.assign(1, 0);
 
   int done = 0;
   std::array<int, mjNWARNING> seen = {};
@@ -223,6 +248,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
     // for RK4 the data holds the last stage; its first acceleration is computed again when needed
     std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
     record_state(d, done + 1, t);
+    record_contacts(d, kept.contacts, t);
     if (tendons.numbers > 0) {
       const auto i = static_cast<size_t>(done);
       keep_tendons(m, d, Vec(t.tendon_numbers).subspan(i * tendons.numbers, tendons.numbers),
@@ -242,7 +268,7 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   require_input("rollout", model, input, nstep);
   require_memory("rollout", trajectory_bytes(model, nstep));
   StopSignal stop(options.interrupted, options.progress);
-  return rollout_one(model, input, nstep, keeps_tendons(model, nstep, 1), stop);
+  return rollout_one(model, input, nstep, kept_of(model, nstep, 1), stop);
 }
 
 std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
@@ -252,12 +278,12 @@ std::vector<Trajectory> rollout_batch(const Model& model, std::span<const Rollou
     require_input("rollout " + std::to_string(i) + " of the batch", model, inputs[i], nstep);
   }
   require_memory("rollout", trajectory_bytes(model, nstep, inputs.size()));
-  const bool tendon_paths = keeps_tendons(model, nstep, inputs.size());
+  const Kept kept = kept_of(model, nstep, inputs.size());
   std::vector<Trajectory> out(inputs.size());
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] = rollout_one(model, inputs[k], nstep, tendon_paths, s);
+    out[k] = rollout_one(model, inputs[k], nstep, kept, s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
   return out;

@@ -62,6 +62,10 @@ struct Trajectory {
   // nstep rows, or nothing where the model has none or they would not fit.
   std::vector<double> tendon_numbers;
   std::vector<int> tendon_objects;
+  // Contacts at the start of each step, to the same end: those of step i are the bytes from
+  // contact_begin[i] to contact_begin[i + 1]. Both are empty where contacts would not fit.
+  std::vector<unsigned char> contacts;
+  std::vector<size_t> contact_begin;  // nstep + 1
 
   // The inputs, as used: nstep_asked rows, or one row that was held, or nothing.
   std::vector<double> ctrl, qfrc_applied, xfrc_applied;

@@ -1,9 +1,19 @@
 #include "record/trajectory.h"
 
+#include <algorithm>
+
 #include "stages/position/tendon.h"
 
 namespace diffmj {
 namespace {
+
+constexpr double kMostKept = 256e6;  // bytes, of tendons and of contacts each
+
+// RK4 has four stages, of which mj_step leaves the last
+bool is_of_one_stage(const Model& model) {
+  return model.gradient_path() == GradientPath::kAnalytic &&
+         model.mj()->opt.integrator != mjINT_RK4;
+}
 
 double tendon_bytes(const Model& model, int nstep) {
   const TendonRecordSize row(model.mj());
@@ -18,7 +28,7 @@ StepInput step_input(const Trajectory& t, int i) {
     const size_t width = t.nstep > 0 ? x.size() / static_cast<size_t>(t.nstep) : 0;
     return std::span(x).subspan(static_cast<size_t>(i) * width, width);
   };
-  return {
+  StepInput in{
       .time = t.time[static_cast<size_t>(i)],
       .qpos = row(t.qpos, i, t.nq),
       .qvel = row(t.qvel, i, t.nv),
@@ -32,6 +42,12 @@ StepInput step_input(const Trajectory& t, int i) {
       .tendon_numbers = kept(t.tendon_numbers),
       .tendon_objects = kept(t.tendon_objects),
   };
+  if (!t.contact_begin.empty()) {
+    const size_t *begin = &t.contact_begin[static_cast<size_t>(i)], end = begin[1];
+    in.knows_contacts = true;
+    in.contacts = std::span(t.contacts).subspan(*begin, end - *begin);
+  }
+  return in;
 }
 
 double trajectory_bytes(const Model& model, int nstep, size_t nrollout) {
@@ -43,11 +59,15 @@ double trajectory_bytes(const Model& model, int nstep, size_t nrollout) {
 }
 
 bool keeps_tendons(const Model& model, int nstep, size_t nrollout) {
-  constexpr double kMost = 256e6;  // bytes
-  const mjModel* m = model.mj();
-  return m->nwrap > 0 && model.gradient_path() == GradientPath::kAnalytic &&
-         m->opt.integrator != mjINT_RK4 &&
-         tendon_bytes(model, nstep) * static_cast<double>(nrollout) <= kMost;
+  return model.mj()->nwrap > 0 && is_of_one_stage(model) &&
+         tendon_bytes(model, nstep) * static_cast<double>(nrollout) <= kMostKept;
+}
+
+size_t contact_bytes(const Model& model, size_t nrollout) {
+  const bool finds_any = !(model.mj()->opt.disableflags & (mjDSBL_CONSTRAINT | mjDSBL_CONTACT));
+  return finds_any && is_of_one_stage(model)
+             ? static_cast<size_t>(kMostKept) / std::max<size_t>(nrollout, 1)
+             : 0;
 }
 
 const char* outcome_name(Outcome outcome) {

@@ -27,7 +27,10 @@ StepInput step_input(const Trajectory& trajectory, int i);
 // Whether the paths of tendons are part of records of nstep steps each.
 bool keeps_tendons(const Model& model, int nstep, size_t nrollout);
 
-// Bytes the records of that many rollouts take.
+// How many bytes of contacts the record of each rollout may keep.
+size_t contact_bytes(const Model& model, size_t nrollout);
+
+// Bytes the records of that many rollouts take, but for contacts, whose number is not known before.
 double trajectory_bytes(const Model& model, int nstep, size_t nrollout = 1);
 
 }  // namespace diffmj

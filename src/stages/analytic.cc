@@ -9,6 +9,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/acceleration/tendon_armature.h"
+#include "stages/position/collision.h"
 #include "stages/position/constraint_rows.h"
 #include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
@@ -177,7 +178,11 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
     }
     mj_makeM(m, d);
     if (constrained) {
-      mj_collision(m, d);
+      if (in.knows_contacts) {
+        restore_contacts(m, in.contacts, d);
+      } else {
+        mj_collision(m, d);
+      }
       mj_makeConstraint(m, d);
       if (diagonal_is_exact(m)) {
         mj_factorM(m, d);

@@ -21,6 +21,9 @@ struct StepInput {
   // What mj_tendon found at the start (stages/position/tendon.h); empty: it is run again.
   CVec tendon_numbers = {};
   std::span<const int> tendon_objects = {};
+  // What mj_collision found (stages/position/collision.h), if that is known; else it is run again.
+  bool knows_contacts = false;
+  std::span<const unsigned char> contacts = {};
 };
 
 inline void copy_or_zero(CVec from, mjtNum* to, int size) {

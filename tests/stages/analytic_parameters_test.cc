@@ -201,6 +201,8 @@ TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
 
 // What mixing depends on: priority, solmix, formats of solref, the larger friction; a pair twice,
 // one with its own solref of friction; solref that refsafe lifts. least: a coefficient of friction.
+// No sphere is at the midpoint of its impedance, where the oracle's differences meet a corner of the
+// slope.
 std::string mixing_scene(const std::string& cone, int condim, const std::string& least) {
   const std::string dim = "condim='" + std::to_string(condim) + "'";
   return "<mujoco><option timestep='.004' impratio='3' cone='" + cone + R"('/>
@@ -210,7 +212,7 @@ std::string mixing_scene(const std::string& cone, int condim, const std::string&
       <geom name='floor' type='plane' size='9 9 1' friction='.4 .013 .0123' solmix='.5' margin='.001'/>
       <body pos='0 0 .095'><freejoint/>
         <geom type='sphere' size='.1' pos='.002 .001 0' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
-      <body pos='1 0 .095'><freejoint/>
+      <body pos='1 0 .0947'><freejoint/>
         <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
       <body pos='2 0 .095'><freejoint/>
         <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
@@ -370,6 +372,44 @@ TEST(AnalyticParameters, MixingAgreesWithDifferences) {
                          {.tolerance = 1e-5, .smallest = 1e-3, .step = 1e-5, .directions = 2}))
           << scene.name << ", " << field.name;
     }
+  }
+}
+
+// sizes and frames of geoms in contact with each other; one of them also turns a tendon
+TEST(AnalyticParameters, GeomsInContactAgreeWithDifferences) {
+  const Model model = Model::from_xml(R"(<mujoco><option timestep='.004'/>
+      <default><geom solref='.05 .9' solimp='.5 .9 .05 .4 2.5'/></default>
+      <worldbody>
+        <geom type='plane' size='5 5 1' euler='1 2 0'/>
+        <body pos='0 0 .098'><freejoint/>
+          <geom type='box' size='.1 .12 .1' pos='.01 0 0' euler='1 2 3'/></body>
+        <body pos='.02 .01 .277'><freejoint/>
+          <geom type='box' size='.11 .1 .08' pos='0 .01 0' euler='2 1 30'/></body>
+        <body pos='0 0 .408' euler='88 0 20'><freejoint/>
+          <geom type='capsule' size='.05 .08' pos='.01 0 0' euler='0 3 1'/></body>
+        <body pos='1 0 .07' euler='87 0 10'><freejoint/><geom type='cylinder' size='.07 .1'/></body>
+        <body pos='2 0 .093'><freejoint/><geom type='ellipsoid' size='.1 .12 .09' euler='10 20 30'/></body>
+        <body pos='2.02 .01 .23'><freejoint/><geom size='.05' pos='0 .001 0'/></body>
+        <site name='left' pos='2.9 -.4 .2'/><site name='right' pos='2.9 .4 .2'/>
+        <body pos='3 0 .18' euler='90 0 0'><freejoint/>
+          <geom name='drum' type='cylinder' size='.17 .2' pos='.01 0 0'/><site name='side' pos='.3 0 0'/></body>
+      </worldbody>
+      <tendon><spatial stiffness='30'><site site='left'/><geom geom='drum' sidesite='side'/>
+        <site site='right'/></spatial></tendon></mujoco>)");
+  Scene scene{.name = "geoms in contact", .model = model, .x = default_state(model)};
+  for (size_t i = 0; i < scene.x.qvel.size(); i++) {
+    scene.x.qvel[i] = 0.05 * std::sin(1 + static_cast<double>(i));
+  }
+  const Trajectory t = rollout(model, scene.input(), kSteps);
+  ASSERT_GE(t.steps[0].ncon, 11);
+  ASSERT_EQ(model.gradient_path(), GradientPath::kAnalytic) << model.gradient_path_reason();
+  for (const char* name : {"geom_size", "geom_pos", "geom_quat"}) {
+    const ParameterField& field = parameter_field(name);
+    const size_t n = count(scene, {field});
+    EXPECT_TRUE(
+        check_pullback(field_operation(scene, {field}), Vector(n), n,
+                       {.tolerance = 1e-5, .smallest = 1e-3, .step = 1e-4, .directions = 4}))
+        << name;
   }
 }
 

@@ -1,5 +1,8 @@
 #include "stages/position/collision.h"
 
+#include <cstddef>
+#include <cstring>
+
 #include "stages/position/collision/box_box.h"
 #include "stages/position/collision/capsule_box.h"
 #include "stages/position/collision/convex.h"
@@ -10,6 +13,11 @@
 
 namespace diffmj {
 namespace {
+
+// a contact without the solver's own Hessian of its cone
+constexpr size_t kBeforeCone = offsetof(mjContact, H),
+                 kAfterCone = kBeforeCone + sizeof(mjContact::H),
+                 kContactBytes = sizeof(mjContact) - sizeof(mjContact::H);
 
 PairContactBar contact_bar(const PairContact& contact, const Vector3& tangent,
                            const ContactBar& bar) {
@@ -92,6 +100,28 @@ void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBa
     if (!size_bar.empty()) {
       Eigen::Map<Vector3>(&size_bar[3 * static_cast<size_t>(geom)]) += pair.size[side];
     }
+  }
+}
+
+void keep_contacts(const mjData* d, std::vector<unsigned char>& bytes) {
+  for (int i = 0; i < d->ncon; i++) {
+    const auto* contact = reinterpret_cast<const unsigned char*>(d->contact + i);
+    bytes.insert(bytes.end(), contact, contact + kBeforeCone);
+    bytes.insert(bytes.end(), contact + kAfterCone, contact + sizeof(mjContact));
+  }
+}
+
+void restore_contacts(const mjModel* m, std::span<const unsigned char> bytes, mjData* d) {
+  // what mj_collision does before it looks for contacts; a copy of pointers is enough for it
+  mjModel without = *m;
+  without.opt.disableflags |= mjDSBL_CONTACT;
+  mj_collision(&without, d);
+  for (size_t at = 0; at < bytes.size(); at += kContactBytes) {
+    mjContact contact = {};
+    auto* to = reinterpret_cast<unsigned char*>(&contact);
+    std::memcpy(to, &bytes[at], kBeforeCone);
+    std::memcpy(to + kAfterCone, &bytes[at + kBeforeCone], kContactBytes - kBeforeCone);
+    mj_addContact(m, d, &contact);
   }
 }
 

@@ -16,6 +16,9 @@
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_H_
 
+#include <span>
+#include <vector>
+
 #include "model/model_impl.h"
 #include "model/workspace.h"
 #include "stages/position/collision/frame.h"
@@ -32,6 +35,11 @@ void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBa
 // to differences; out is of no use then.
 bool closed_form_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                           Workspace& workspace, PairBar& out);
+
+// What mj_collision found, kept so that it need not run again: appends to bytes.
+void keep_contacts(const mjData* d, std::vector<unsigned char>& bytes);
+// Instead of mj_collision. Inside mj_call.
+void restore_contacts(const mjModel* m, std::span<const unsigned char> bytes, mjData* d);
 
 }  // namespace diffmj
 
