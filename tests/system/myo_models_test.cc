@@ -58,14 +58,18 @@ Gradient gradient(const Scene& scene, int nstep) {
                           {.qpos_tangent = qpos, .qvel = qvel, .act = act});
 }
 
-// The prosthesis' object is a cylinder that stands on a box: which points of its rim touch changes
-// with every perturbation, a kink at all times (docs/gradients.md, how exact contact geometry is).
-// Its contacts are off here.
+// MuJoCo's collider iterates on ellipsoids (finger tips) and on the cylinder that stands on a box
+// (what the prosthesis is to grasp), with results so noisy that differences of a rollout, and of
+// the oracle, tell little (docs/gradients.md, how exact contact geometry is): these do not collide
+// here.
 Scene smooth_scene(const std::string& name) {
   Scene scene = myo_scene(name);
-  if (name != "arm_prosthesis") return scene;
   const MjModelPtr copy(mj_copyModel(nullptr, scene.model.mj()));
-  copy->opt.disableflags |= mjDSBL_CONTACT;
+  for (int i = 0; i < static_cast<int>(copy->ngeom); i++) {
+    const int type = copy->geom_type[i];
+    if (type != mjGEOM_ELLIPSOID && (type != mjGEOM_CYLINDER || name != "arm_prosthesis")) continue;
+    copy->geom_contype[i] = copy->geom_conaffinity[i] = 0;
+  }
   scene.model = Model::from_mjmodel(copy.get());
   return scene;
 }
@@ -91,34 +95,44 @@ TEST_P(MyoGradient, AnalyticAgreesWithOracle) {
   near(a.ctrl, b.ctrl, "ctrl");
 }
 
-// Away from kinks: contacts and wraps change on the way, more of them the longer it is. Differences
-// over such a change tell nothing and are inconclusive; half of the directions at least must tell.
-void matches_differences(const Scene& scene, int nstep, double tolerance, double step) {
+// Away from kinks: contacts and wraps change on the way, more of them the longer it is, and inside
+// wrapping jumps a little with the number of its iterations, which shorter steps see more of. So
+// each direction may be told by any of three steps; where none does, differences are inconclusive.
+// Half of the directions at least must tell.
+void matches_differences(const Scene& scene, int nstep, double tolerance) {
   const size_t n = rollout_ntangent(scene, nstep);
   constexpr int kDirections = 6;
   int conclusive = 0;
+  std::string doubts;
   for (unsigned seed = 1; seed <= kDirections; seed++) {
-    const auto result = check_pullback(
-        rollout_operation(scene, nstep), Vector(n), n,
-        {.tolerance = tolerance, .step = step, .levels = 6, .directions = 1, .seed = seed});
-    const bool told = std::string(result.message()).find("inconclusive") == std::string::npos;
-    conclusive += told;
-    EXPECT_TRUE(result || !told) << nstep << " steps: " << result.message();
+    for (const double step : {1e-4, 1e-5, 1e-6}) {
+      const auto result = check_pullback(
+          rollout_operation(scene, nstep), Vector(n), n,
+          {.tolerance = tolerance, .step = step, .levels = 5, .directions = 1, .seed = seed});
+      if (std::string(result.message()).find("inconclusive") != std::string::npos) {
+        doubts += std::string("\n") + result.message();
+        continue;
+      }
+      EXPECT_TRUE(result) << nstep << " steps, differences over " << step;
+      conclusive++;
+      break;
+    }
   }
-  EXPECT_GE(conclusive, kDirections / 2) << nstep << " steps";
+  EXPECT_GE(conclusive, kDirections / 2) << nstep << " steps" << doubts;
 }
 
 TEST_P(MyoGradient, OneStepMatchesDifferencesOfMjStep) {
   DIFFMJ_NEED_MYO_MODELS();
-  matches_differences(smooth_scene(GetParam()), 1, tolerances().step, 1e-4);
+  matches_differences(smooth_scene(GetParam()), 1, tolerances().step);
 }
 
 TEST_P(MyoGradient, FiftyStepsMatchDifferencesOfMjStep) {
   DIFFMJ_NEED_MYO_MODELS();
   Scene scene = smooth_scene(GetParam());
   // so far from the activations that these do not reach them, where the time constant switches
-  for (double& ctrl : scene.ctrl) ctrl = 0.5 + 0.4 * ctrl;
-  matches_differences(scene, 50, 1e-4, 1e-6);
+  for (double& ctrl : scene.ctrl) ctrl = 0.35 + 0.25 * ctrl;
+  scene.model = scene.model.tightened();
+  matches_differences(scene, 50, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MyoGradient, ::testing::ValuesIn(myo_names()),
