@@ -201,8 +201,9 @@ TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
 
 // What mixing depends on: priority, solmix, formats of solref, the larger friction; a pair twice,
 // one with its own solref of friction; solref that refsafe lifts. least: a coefficient of friction.
-// No sphere is at the midpoint of its impedance, where the oracle's differences meet a corner of the
-// slope.
+// No sphere is at the midpoint of its impedance, where the oracle's differences meet a corner of
+// the slope; all are away from the origin of their body, which otherwise has a diagonal M, a
+// constant that the oracle does not move within the exact diagonal.
 std::string mixing_scene(const std::string& cone, int condim, const std::string& least) {
   const std::string dim = "condim='" + std::to_string(condim) + "'";
   return "<mujoco><option timestep='.004' impratio='3' cone='" + cone + R"('/>
@@ -210,21 +211,21 @@ std::string mixing_scene(const std::string& cone, int condim, const std::string&
          dim + R"(/></default>
     <worldbody>
       <geom name='floor' type='plane' size='9 9 1' friction='.4 .013 .0123' solmix='.5' margin='.001'/>
-      <body pos='0 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
-      <body pos='1 0 .0947'><freejoint/>
-        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
-      <body pos='2 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
-      <body pos='3 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.5 )" +
+      <body pos='0 0 .065'><freejoint/>
+        <geom type='sphere' size='.1' pos='.02 .01 .03' friction='.7 .02 .01' solmix='2' solimp='.6 .95 .03 .6 1.5' margin='.002'/></body>
+      <body pos='1 0 .0643'><freejoint/>
+        <geom type='sphere' size='.1' pos='.02 .01 .03' friction='.3 .02 .01' solref='-400 -30' solimp='.4 .8 .02 .1 2'/></body>
+      <body pos='2 0 .065'><freejoint/>
+        <geom type='sphere' size='.1' pos='.02 .01 .03' friction='.3 .01 .02' priority='1' solref='-300 -20' solimp='.7 .7 .1'/></body>
+      <body pos='3 0 .065'><freejoint/>
+        <geom type='sphere' size='.1' pos='.02 .01 .03' friction='.5 )" +
          least + R"( .002' priority='1' solref='.003 1' solimp='.9 .95 .001'/></body>
-      <body pos='4 0 .095'><freejoint/>
-        <geom type='sphere' size='.1' pos='.002 .001 0' friction='.9 .015 .0125' priority='-1' solmix='0'/></body>
-      <body pos='5 0 .097'><freejoint/>
-        <geom name='twice' type='sphere' size='.1' pos='.002 .001 0'/></body>
-      <body pos='6 0 .095'><freejoint/>
-        <geom name='own' type='sphere' size='.1' pos='.002 .001 0'/></body>
+      <body pos='4 0 .065'><freejoint/>
+        <geom type='sphere' size='.1' pos='.02 .01 .03' friction='.9 .015 .0125' priority='-1' solmix='0'/></body>
+      <body pos='5 0 .067'><freejoint/>
+        <geom name='twice' type='sphere' size='.1' pos='.02 .01 .03'/></body>
+      <body pos='6 0 .065'><freejoint/>
+        <geom name='own' type='sphere' size='.1' pos='.02 .01 .03'/></body>
       <body pos='7 0 .045'><freejoint/>
         <geom name='bar' type='capsule' size='.05 .2' euler='88 0 10' friction='.9 .01 .002' solmix='0'/></body>
     </worldbody>
@@ -239,8 +240,8 @@ std::string mixing_scene(const std::string& cone, int condim, const std::string&
     </contact></mujoco>)";
 }
 
-// Limits of hinges and balls, friction loss that holds and slips, every equality of joints and
-// bodies.
+// Limits of hinges, balls and a tendon, friction loss that holds and slips, every equality of
+// joints and bodies.
 const char* kJointScene = R"(<mujoco><option timestep='.004'/>
   <default><geom contype='0' conaffinity='0'/></default>
   <worldbody>
@@ -261,6 +262,10 @@ const char* kJointScene = R"(<mujoco><option timestep='.004'/>
     <body name='fourth' pos='3.5 0 1'><freejoint/><geom type='box' size='.08 .12 .1' pos='.01 0 0'/><site name='t' pos='.1 0 0'/></body>
     <body pos='0 1 1'><joint name='d' type='slide' axis='1 0 1'/><geom size='.05'/></body>
   </worldbody>
+  <tendon>
+    <fixed limited='true' range='.3 2' solreflimit='.07 1' solimplimit='.4 .9 .6'>
+      <joint joint='a' coef='1.5'/><joint joint='d' coef='.7'/></fixed>
+  </tendon>
   <equality>
     <joint joint1='b' joint2='a' polycoef='.05 .4 .1 .2 .3' solref='.08 1' solimp='.4 .9 .2'/>
     <joint joint1='d' polycoef='.05 0 0 0 0' solref='-80 -9' solimp='.4 .9 .2'/>
