@@ -175,7 +175,8 @@ class PairDifferences {
   }
 
   // polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
-  // each other, which give several contacts, only the choice is theirs
+  // each other, which give several contacts, only the choice is theirs. Prisms of a height field
+  // have a contact each.
   double iterative_step() const {
     double size = std::numeric_limits<double>::infinity();
     bool curved = false;
@@ -184,7 +185,8 @@ class PairDifferences {
           curved || m_->geom_type[g] == mjGEOM_ELLIPSOID || m_->geom_type[g] == mjGEOM_CYLINDER;
       if (m_->geom_rbound[g] > 0) size = std::min(size, m_->geom_rbound[g]);
     }
-    return curved && base_.n == 1 ? kCurvedStep * size : kIterativeStep;
+    const bool clipped = base_.n > 1 && m_->geom_type[g1_] != mjGEOM_HFIELD;
+    return curved && !clipped ? kCurvedStep * size : kIterativeStep;
   }
 
   const mjModel* m_;
