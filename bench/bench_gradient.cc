@@ -17,14 +17,43 @@ double seconds(const std::chrono::steady_clock::time_point& since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
+struct Options {
+  std::vector<std::string> params = {};
+  int nstep = kSteps;
+  bool differences = false;  // mjd_transitionFD at the same states, for comparison
+};
+
+// A, B of every step by mjd_transitionFD, forward differences: what a gradient takes without us.
+// Seconds of one step, measured at every stride-th state.
+double transition_fd(const Scene& scene, const Trajectory& t, int stride, mjData* d) {
+  const mjModel* m = scene.model.mj();
+  const auto n = static_cast<size_t>(scene.model.ntangent());
+  Vector A(n * n), B(n * static_cast<size_t>(m->nu));
+  double total = 0;
+  int count = 0;
+  for (int i = 0; i < t.nstep; i += stride, count++) {
+    const auto at = [i](const Vector& x, int width) {
+      return x.data() + static_cast<ptrdiff_t>(i) * width;
+    };
+    std::copy_n(at(t.qpos, t.nq), t.nq, d->qpos);
+    std::copy_n(at(t.qvel, t.nv), t.nv, d->qvel);
+    std::copy_n(at(t.act, t.na), t.na, d->act);
+    std::copy_n(at(t.qacc_warmstart, t.nv), t.nv, d->qacc_warmstart);
+    const auto start = std::chrono::steady_clock::now();
+    mjd_transitionFD(m, d, 1e-6, 0, A.data(), B.data(), nullptr, nullptr);
+    total += seconds(start);
+  }
+  return total / count;
+}
+
 // counters: forward = rollout()/loop of mj_step, backward = rollout_pullback()/loop of mj_step,
-// total their sum; contacts = mean number of them in a step
-void bench_gradient(benchmark::State& state, const Scene& scene,
-                    const std::vector<std::string>& params = {}) {
+// total their sum; contacts = mean number of them in a step; fd = mjd_transitionFD/mj_step
+void bench_gradient(benchmark::State& state, const Scene& scene, const Options& options = {}) {
   const mjModel* m = scene.model.mj();
   mjData* d = mj_makeData(m);
-  const Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
-  double loop = 0, forward = 0, backward = 0, contacts = 0;
+  const int nstep = options.nstep;
+  const Vector bar(static_cast<size_t>(nstep + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
+  double loop = 0, forward = 0, backward = 0, contacts = 0, differences = 0;
   for (auto _ : state) {
     auto start = std::chrono::steady_clock::now();
     mj_resetData(m, d);
@@ -32,26 +61,29 @@ void bench_gradient(benchmark::State& state, const Scene& scene,
     std::copy(scene.x.qvel.begin(), scene.x.qvel.end(), d->qvel);
     std::copy(scene.x.act.begin(), scene.x.act.end(), d->act);
     std::copy(scene.ctrl.begin(), scene.ctrl.end(), d->ctrl);
-    for (int i = 0; i < kSteps; i++) mj_step(m, d);
+    for (int i = 0; i < nstep; i++) mj_step(m, d);
     loop += seconds(start);
 
     start = std::chrono::steady_clock::now();
-    const Trajectory t = rollout(scene.model, scene.input(), kSteps);
+    const Trajectory t = rollout(scene.model, scene.input(), nstep);
     forward += seconds(start);
 
     start = std::chrono::steady_clock::now();
-    const Gradient g = rollout_pullback(scene.model, t, {.qpos_tangent = bar, .params = params});
+    const Gradient g =
+        rollout_pullback(scene.model, t, {.qpos_tangent = bar, .params = options.params});
     benchmark::DoNotOptimize(g.qvel.data());
     backward += seconds(start);
     for (const StepRecord& step : t.steps) contacts += step.ncon;
+    if (options.differences) differences += transition_fd(scene, t, nstep / 4, d);
   }
   mj_deleteData(d);
   state.counters["nv"] = scene.model.nv();
-  state.counters["contacts"] = contacts / kSteps / static_cast<double>(state.iterations());
+  state.counters["contacts"] = contacts / nstep / static_cast<double>(state.iterations());
   state.counters["forward"] = forward / loop;
   state.counters["backward"] = backward / loop;
   state.counters["total"] = (forward + backward) / loop;
-  state.counters["step_us"] = 1e6 * loop / kSteps / static_cast<double>(state.iterations());
+  if (options.differences) state.counters["fd"] = differences * nstep / loop;
+  state.counters["step_us"] = 1e6 * loop / nstep / static_cast<double>(state.iterations());
 }
 
 const bool kRegistered = [] {
@@ -73,12 +105,12 @@ const bool kRegistered = [] {
   benchmark::RegisterBenchmark(
       "gradient/humanoid_on_floor_contact_parameters", [](benchmark::State& state) {
         bench_gradient(state, humanoid_on_floor(),
-                       {"geom_friction", "geom_solref", "geom_solimp", "geom_margin"});
+                       {.params = {"geom_friction", "geom_solref", "geom_solimp", "geom_margin"}});
       });
   if (!has_myo_models()) return true;
   for (const std::string& name : myo_names()) {
     benchmark::RegisterBenchmark(("gradient/myo_" + name).c_str(), [name](benchmark::State& state) {
-      bench_gradient(state, myo_scene(name));
+      bench_gradient(state, myo_scene(name), {.nstep = 256, .differences = true});
     });
   }
   return true;

@@ -327,7 +327,6 @@ TEST(AnalyticParameters, ConstraintsAgreeWithOracle) {
     }
   }
   for (const ParameterField& field : fields_of(true)) {
-    if (field.id == Parameter::kTendonRange) continue;  // the zoo has tendons
     EXPECT_GE(entries[field.name], 3) << field.name;
   }
 }
