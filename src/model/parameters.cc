@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "diffmj/error.h"
@@ -124,6 +125,15 @@ ParameterProbe::ParameterProbe(mjModel* m, const ParameterField& field, int entr
                      field.id == Parameter::kActuatorBiasprm ||
                      field.id == Parameter::kActuatorDynprm;
   if (mixed) scale_ = data[entry] == 0 ? 1 : std::abs(data[entry]);
+  // places of geoms are often 0, or nearly so: they are lengths like the smallest of their sizes
+  if (field.id == Parameter::kGeomPos) {
+    double size = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3 * static_cast<int>(m->ngeom); i++) {
+      const bool plane = m->geom_type[i / 3] == mjGEOM_PLANE;
+      if (!plane && m->geom_size[i] > 0) size = std::min(size, m->geom_size[i]);
+    }
+    if (std::isfinite(size)) scale_ = std::max(std::abs(data[entry]), size);
+  }
   // armature adds to an inertia
   if (field.id == Parameter::kDofArmature && largest == 0) {
     scale_ = *std::min_element(m->dof_M0, m->dof_M0 + m->nv);

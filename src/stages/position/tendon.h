@@ -5,8 +5,8 @@
 //
 // over the straight pieces p₀ to p₁ of the path, with u their directions: sites move with their
 // bodies, points on a sphere or cylinder have the velocity of its body (stages/position/wrap.h has
-// how they move on it). docs/derivations/tendon.md. What acts through tendons needs the cotangents of the length and of a few
-// rates J y only; all of them together cost one walk along the path.
+// how they move on it). docs/derivations/tendon.md. What acts through tendons needs the cotangents
+// of the length and of a few rates J y only; all of them together cost one walk along the path.
 #ifndef DIFFMJ_STAGES_POSITION_TENDON_H_
 #define DIFFMJ_STAGES_POSITION_TENDON_H_
 
