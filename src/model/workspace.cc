@@ -11,7 +11,7 @@ MjDataPtr make_data(const ModelImpl& impl) {
   return MjDataPtr(made);
 }
 
-Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()) {
+Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()), tendon_fits(impl.mj()) {
   data = make_data(impl);
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
              na = static_cast<size_t>(impl.na);

@@ -65,7 +65,8 @@ class Workspace {
     std::vector<double> pos;  // of efc_pos, through aref, the impedance and so R
   };
   RowsBar rows_bar;
-  std::vector<TendonBar> tendons;                                               // ntendon
+  std::vector<TendonBar> tendons;  // ntendon
+  TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv
   std::vector<double> J_lambda;                                                 // nefc
   std::vector<double> log_A_bar, diagonal_z;                                    // nefc, nv

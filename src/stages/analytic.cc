@@ -230,11 +230,12 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
       body_accelerations(m, d, qvel, a, effective_gravity(m), s);
     }
     s.clear();
+    std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
     s.use(m, d, lambda, s.L);
     inverse_dynamics_pullback(m, d, -1, s, params);
     if (m->ntendon > 0) {
-      tendon_armature_pullback(m, d, -1, workspace.tendons, qpos_bar, workspace.tendon_y, s,
-                               params);
+      tendon_armature_pullback(m, d, -1, workspace.tendon_fits, workspace.tendons, qpos_bar,
+                               workspace.tendon_y, s, params);
     }
     if (metric && !same) {
       eigen(Vec(workspace.difference_ab)) = eigen(problem.qacc) - eigen(problem.b);
@@ -242,8 +243,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
       s.use(m, d, workspace.difference_ab, s.C);
       mass_form_pullback(m, d, 1, s.U, s.C, s, params);
       if (m->ntendon > 0) {
-        tendon_mass_form_pullback(m, d, 1, mu, workspace.difference_ab, workspace.tendons, qpos_bar,
-                                  workspace.tendon_y, s, params);
+        tendon_mass_form_pullback(m, d, 1, mu, workspace.difference_ab, workspace.tendon_fits,
+                                  workspace.tendons, qpos_bar, workspace.tendon_y, s, params);
       }
     }
     if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
@@ -260,8 +261,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
       damper_pullback(m, lambda, qvel, m->opt.timestep, mu, problem.b, qvel_bar, params);
       if (m->ntendon > 0) {
         tendon_passive_pullback(m, d, lambda, qvel, m->opt.timestep, implicit ? mu : CVec(),
-                                problem.b, workspace.tendons, qpos_bar, workspace.tendon_y, s,
-                                params);
+                                problem.b, workspace.tendon_fits, workspace.tendons, qpos_bar,
+                                workspace.tendon_y, s, params);
       }
       gravcomp_pullback(m, d, gravcomp_motion(m, d, lambda, workspace), s, params);
     }

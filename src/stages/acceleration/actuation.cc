@@ -309,7 +309,7 @@ class Pullback {
   // The short way through a tendon, by its rates alone: λ is λ itself, and the metric's JᵀJ fits D.
   bool passes_tendon(int i, bool metric) const {
     if (m_->actuator_trntype[i] != mjTRN_TENDON || masked_) return false;
-    return !metric || tendon_fits(m_, m_->actuator_trnid[2 * i], pattern_D(m_));
+    return !metric || workspace_.tendon_fits.D[static_cast<size_t>(m_->actuator_trnid[2 * i])];
   }
   double tendon_metric(int i, double weight) {
     const int tendon = m_->actuator_trnid[2 * i];

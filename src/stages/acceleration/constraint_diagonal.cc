@@ -61,14 +61,15 @@ void constraint_diagonal_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_
     const double A_bar = log_A_bar[row] / J_z[row];
 
     s.clear();
+    std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
     s.use(m, d, z, s.L);
     bar.J_lambda[row] = 2 * A_bar;
     constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
     bar.J_lambda[row] = 0;
     mass_form_pullback(m, d, -A_bar, s.L, s.L, s, params);
     if (m->ntendon > 0) {
-      tendon_mass_form_pullback(m, d, -A_bar, z, z, workspace.tendons, qpos_bar, workspace.tendon_y,
-                                s, params);
+      tendon_mass_form_pullback(m, d, -A_bar, z, z, workspace.tendon_fits, workspace.tendons,
+                                qpos_bar, workspace.tendon_y, s, params);
       tendon_pullback(m, d, workspace.tendons, {&s.L, &s.V, &s.Q, &s.L, &s.B, &s.L}, qpos_bar,
                       qvel_bar, s, params);
     }

@@ -7,35 +7,29 @@
 namespace diffmj {
 namespace {
 
-// Calls fn(tendon, armature, fits) for every tendon with armature.
+// Calls fn(tendon, armature, whole) for every tendon with armature; whole: JᵀJ fits the pattern.
 template <class Fn>
-void for_each_armature(const mjModel* m, Fn&& fn) {
+void for_each_armature(const mjModel* m, const TendonFits& fits, Fn&& fn) {
   for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
     const double armature = tendon_armature(m, tendon);
-    if (armature != 0) fn(tendon, armature, tendon_fits(m, tendon, pattern_M(m)));
+    if (armature != 0) fn(tendon, armature, bool{fits.M[static_cast<size_t>(tendon)]});
   }
 }
 
 }  // namespace
 
-bool has_tendon_armature(const mjModel* m) {
-  bool any = false;
-  for_each_armature(m, [&](int, double, bool) { any = true; });
-  return any;
-}
-
 void tendon_armature_pullback(const mjModel* m, const mjData* d, double phi_bar,
-                              std::span<TendonBar> tendons, Vec qpos_bar, Vec y, Sweep& s,
-                              const ParameterBar& params) {
+                              const TendonFits& fits, std::span<TendonBar> tendons, Vec qpos_bar,
+                              Vec y, Sweep& s, const ParameterBar& params) {
   const CVec lambda = s.L.y, a = s.qacc;
-  for_each_armature(m, [&](int tendon, double armature, bool fits) {
+  for_each_armature(m, fits, [&](int tendon, double armature, bool whole) {
     TendonBar& bar = tendons[static_cast<size_t>(tendon)];
     const double J_lambda = tendon_rate(m, d, tendon, lambda), weight = phi_bar * armature;
     // (J λ)(J a + J̇ v)
     double acceleration = tendon_acceleration(m, d, tendon, s);
     double phi = J_lambda * acceleration;
     bar.acceleration += weight * J_lambda;
-    if (!fits) {
+    if (!whole) {
       // J a full is replaced by what the pattern has of it
       const double J_a = tendon_rate(m, d, tendon, a);
       acceleration -= J_a;
@@ -51,11 +45,11 @@ void tendon_armature_pullback(const mjModel* m, const mjData* d, double phi_bar,
 }
 
 void tendon_mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar, CVec mu, CVec x,
-                               std::span<TendonBar> tendons, Vec qpos_bar, Vec y, Sweep& s,
-                               const ParameterBar& params) {
-  for_each_armature(m, [&](int tendon, double armature, bool fits) {
+                               const TendonFits& fits, std::span<TendonBar> tendons, Vec qpos_bar,
+                               Vec y, Sweep& s, const ParameterBar& params) {
+  for_each_armature(m, fits, [&](int tendon, double armature, bool whole) {
     double psi;
-    if (fits) {
+    if (whole) {
       TendonBar& bar = tendons[static_cast<size_t>(tendon)];
       const double J_mu = tendon_rate(m, d, tendon, mu), J_x = tendon_rate(m, d, tendon, x);
       bar.rate[TendonBar::kMu] += psi_bar * armature * J_x;

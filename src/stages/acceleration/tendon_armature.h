@@ -12,19 +12,17 @@
 
 namespace diffmj {
 
-bool has_tendon_armature(const mjModel* m);
-
 // phi_bar λᵀ (M a + c) of the armatures: adds to the tendons' cotangents and to actuator_gear;
 // where JᵀJ does not fit the pattern also to the sweep, whose V, A and L must be set, and to
 // qpos_bar. y (nv) is scratch.
 void tendon_armature_pullback(const mjModel* m, const mjData* d, double phi_bar,
-                              std::span<TendonBar> tendons, Vec qpos_bar, Vec y, Sweep& sweep,
-                              const ParameterBar& params);
+                              const TendonFits& fits, std::span<TendonBar> tendons, Vec qpos_bar,
+                              Vec y, Sweep& sweep, const ParameterBar& params);
 
 // psi_bar μᵀ M x of the armatures, x = a - b.
 void tendon_mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar, CVec mu, CVec x,
-                               std::span<TendonBar> tendons, Vec qpos_bar, Vec y, Sweep& sweep,
-                               const ParameterBar& params);
+                               const TendonFits& fits, std::span<TendonBar> tendons, Vec qpos_bar,
+                               Vec y, Sweep& sweep, const ParameterBar& params);
 
 }  // namespace diffmj
 

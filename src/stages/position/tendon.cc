@@ -293,11 +293,11 @@ double tendon_acceleration(const mjModel* m, const mjData* d, int tendon, const 
   return sum;
 }
 
-void tendon_pullback(const mjModel* m, const mjData* d, std::span<TendonBar> bars,
+void tendon_pullback(const mjModel* m, const mjData* d, std::span<const TendonBar> bars,
                      const TendonMotions& motions, Vec qpos_bar, Vec qvel_bar, Sweep& s,
                      const ParameterBar& params) {
   for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
-    TendonBar& bar = bars[static_cast<size_t>(tendon)];
+    const TendonBar& bar = bars[static_cast<size_t>(tendon)];
     if (is_fixed(m, tendon)) {
       fixed_pullback(m, tendon, bar.length, bar.rate[TendonBar::kV], qpos_bar, qvel_bar);
     } else {
@@ -315,7 +315,6 @@ void tendon_pullback(const mjModel* m, const mjData* d, std::span<TendonBar> bar
         });
       }
     }
-    bar = {};
   }
 }
 
@@ -362,14 +361,20 @@ bool Pattern::has(int i, int j) const {
   return std::binary_search(begin, begin + rownnz[row], column);
 }
 
-bool tendon_fits(const mjModel* m, int tendon, const Pattern& pattern) {
-  const int begin = m->ten_J_rowadr[tendon], end = begin + m->ten_J_rownnz[tendon];
-  for (int p = begin; p < end; p++) {
-    for (int q = begin; q < p; q++) {
-      if (!pattern.has(m->ten_J_colind[p], m->ten_J_colind[q])) return false;
+TendonFits::TendonFits(const mjModel* m) {
+  const auto fits = [&](int tendon, const Pattern& pattern) {
+    const int begin = m->ten_J_rowadr[tendon], end = begin + m->ten_J_rownnz[tendon];
+    for (int p = begin; p < end; p++) {
+      for (int q = begin; q < p; q++) {
+        if (!pattern.has(m->ten_J_colind[p], m->ten_J_colind[q])) return false;
+      }
     }
+    return true;
+  };
+  for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
+    M.push_back(fits(tendon, pattern_M(m)));
+    D.push_back(fits(tendon, pattern_D(m)));
   }
-  return true;
 }
 
 double tendon_form(const mjModel* m, const mjData* d, int tendon, const Pattern& pattern, CVec x,

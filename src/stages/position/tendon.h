@@ -12,6 +12,7 @@
 
 #include <array>
 #include <span>
+#include <vector>
 
 #include "stages/position/kinematics.h"
 
@@ -35,8 +36,8 @@ double tendon_rate(const mjModel* m, const mjData* d, int tendon, CVec y);
 double tendon_acceleration(const mjModel* m, const mjData* d, int tendon, const Sweep& sweep);
 
 // All tendons: adds to qpos_bar and qvel_bar (nv), to the sweep, and to the parameters of sites and
-// wrapping geoms. d must hold mj_tendon. bars has a row per tendon, and is zero afterwards.
-void tendon_pullback(const mjModel* m, const mjData* d, std::span<TendonBar> bars,
+// wrapping geoms. d must hold mj_tendon. bars has a row per tendon.
+void tendon_pullback(const mjModel* m, const mjData* d, std::span<const TendonBar> bars,
                      const TendonMotions& motions, Vec qpos_bar, Vec qvel_bar, Sweep& sweep,
                      const ParameterBar& params);
 
@@ -61,8 +62,11 @@ struct Pattern {
 inline Pattern pattern_M(const mjModel* m) { return {m->M_rownnz, m->M_rowadr, m->M_colind}; }
 inline Pattern pattern_D(const mjModel* m) { return {m->D_rownnz, m->D_rowadr, m->D_colind}; }
 
-// All of JᵀJ lies in the pattern: xᵀ JᵀJ z = (J x)(J z).
-bool tendon_fits(const mjModel* m, int tendon, const Pattern& pattern);
+// Of which tendons all of JᵀJ lies in the pattern of M, of D: xᵀ JᵀJ z = (J x)(J z).
+struct TendonFits {
+  explicit TendonFits(const mjModel* m);
+  std::vector<bool> M, D;  // ntendon
+};
 
 // xᵀ JᵀJ z within the pattern; adds weight times its derivative in J to y (nv).
 double tendon_form(const mjModel* m, const mjData* d, int tendon, const Pattern& pattern, CVec x,

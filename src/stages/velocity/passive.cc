@@ -253,8 +253,8 @@ void tendon_armature_gear_pullback(const mjModel* m, int tendon, double armature
 }
 
 void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec qvel, double h,
-                             CVec mu, CVec b, std::span<TendonBar> tendons, Vec qpos_bar, Vec y,
-                             Sweep& sweep, const ParameterBar& params) {
+                             CVec mu, CVec b, const TendonFits& fits, std::span<TendonBar> tendons,
+                             Vec qpos_bar, Vec y, Sweep& sweep, const ParameterBar& params) {
   const bool springs = !(m->opt.disableflags & mjDSBL_SPRING),
              dampers = !(m->opt.disableflags & mjDSBL_DAMPER);
   const Vec stiffness_bar = params[Parameter::kTendonStiffness],
@@ -290,7 +290,7 @@ void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVe
     bar.rate[TendonBar::kV] -= J_lambda * B.slope(v);
     // -h μᵀ Jᵀ slope J b
     double implicit = 0;
-    if (!mu.empty() && tendon_fits(m, tendon, pattern_D(m))) {
+    if (!mu.empty() && fits.D[t]) {
       const double J_mu = tendon_rate(m, d, tendon, mu), J_b = tendon_rate(m, d, tendon, b);
       implicit = h * J_mu * J_b;
       bar.rate[TendonBar::kMu] -= h * B.slope(v) * J_b;

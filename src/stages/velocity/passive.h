@@ -56,8 +56,8 @@ void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu
 // tendon_stiffness, tendon_damping, tendon_lengthspring and, of actuators with damping, to
 // actuator_gear. Where JᵀJ does not fit the pattern also to the sweep, with y (nv) as scratch.
 void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec qvel, double h,
-                             CVec mu, CVec b, std::span<TendonBar> tendons, Vec qpos_bar, Vec y,
-                             Sweep& sweep, const ParameterBar& params);
+                             CVec mu, CVec b, const TendonFits& fits, std::span<TendonBar> tendons,
+                             Vec qpos_bar, Vec y, Sweep& sweep, const ParameterBar& params);
 
 // Gravity compensation and fluid, for the motion that carries λ: add to the sweep, body_mass and
 // opt.gravity.
