@@ -72,7 +72,8 @@ TEST_P(TendonZoo, PullbackMatchesDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, TendonZoo,
                          ::testing::Values("tendon_wrap", "tendon_fixed", "tendon_spatial_dyn",
-                                           "hand", "act_muscle", "act_transmission", "eq_couple"),
+                                           "tendon_branches", "hand", "act_muscle",
+                                           "act_transmission", "eq_couple"),
                          [](const auto& info) { return info.param; });
 
 // J a + J̇ v is the second derivative of the length along  q ⊕ (t v + ½ t² a)
