@@ -199,7 +199,7 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     for (int j = m->actuator_ctrladr[i]; j < m->actuator_ctrladr[i] + m->actuator_ctrlnum[i]; j++) {
       const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
-      if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) break;
+      if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) continue;
       const double distance = std::min(std::abs(d->ctrl[j] - low), std::abs(d->ctrl[j] - high));
       if (distance <= kNear) continue;  // at its bound: the check leaves it out, and says so
       see(i, distance, high - low, "of control", "control of ", " is clamped");
@@ -210,10 +210,27 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
       const double near = std::min(std::abs(d->act[j] - low), std::abs(d->act[j] - high));
       see(i, near, high - low, "of activation", "activation of ", " is clamped");
     }
+    // implicit integrators use the slope of a muscle's force-velocity curve, which bends at rest
+    const bool implicit =
+        m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
+    if (implicit && m->actuator_gaintype[i] == mjGAIN_MUSCLE) {
+      const int out = m->actuator_outadr[i];
+      const double* prm = m->actuator_gainprm + mjNGAIN * i;
+      const double* range = m->actuator_lengthrange + 2 * out;
+      const double L0 = (range[1] - range[0]) / std::max(mjMINVAL, prm[1] - prm[0]);
+      see(i, std::abs(d->actuator_velocity[out]) / std::max(mjMINVAL, L0 * prm[6]), 1,
+          "of the largest velocity", "velocity of ",
+          " changes its sign, where its force-velocity curve bends");
+    }
     // with tausmooth the time constant has no corner
     const bool blends = m->actuator_dynprm[mjNDYN * i + 2] >= mjMINVAL;
     if (m->actuator_dyntype[i] != mjDYN_MUSCLE || blends) continue;
-    const double distance = std::abs(d->ctrl[m->actuator_ctrladr[i]] - d->act[act]);
+    const int j = m->actuator_ctrladr[i];
+    double ctrl = d->ctrl[j];
+    if (m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL)) {
+      ctrl = std::clamp(ctrl, m->actuator_ctrlrange[2 * j], m->actuator_ctrlrange[2 * j + 1]);
+    }
+    const double distance = std::abs(std::clamp(ctrl, 0.0, 1.0) - d->act[act]);
     see(i, distance, 1, "of activation", "activation of ",
         " meets its control, where its time constant changes");
   }

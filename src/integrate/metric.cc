@@ -53,12 +53,12 @@ bool alone(const mjModel* m, int dof) {
   return m->opt.integrator == mjINT_IMPLICITFAST && is_lone_free_body(m, m->dof_bodyid[dof]);
 }
 
-// Calls fn(j) for the non-zeros j < i of row i: D's, or all of a lone free body.
+// Calls fn(j) for the non-zeros j < i of row i: D's, or all of a lone free body, or none.
 template <class Fn>
 void for_each_lower(const mjModel* m, int i, Fn&& fn) {
   if (alone(m, i)) {
     for (int j = m->body_dofadr[m->dof_bodyid[i]]; j < i; j++) fn(j);
-  } else {
+  } else if (!metric_is_diagonal(m, i)) {
     for (int p = m->D_rowadr[i]; m->D_colind[p] < i; p++) fn(m->D_colind[p]);
   }
 }

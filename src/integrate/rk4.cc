@@ -58,11 +58,16 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
       add_scaled(stage.act, h * kA[i][j], before.act_dot);
     }
     const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
-    mj_call("mj_forward", [&] {
-      mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1);
-      write_input(m, d, at);
-      mj_forward(m, d);
-    });
+    try {
+      mj_call("mj_forward", [&] {
+        mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1);
+        write_input(m, d, at);
+        mj_forward(m, d);
+      });
+    } catch (const MujocoError&) {
+      mj_resetData(m, d);  // MuJoCo left in the middle of something
+      throw;
+    }
     std::copy(d->qacc, d->qacc + impl.nv, stage.qacc.begin());
     std::copy(d->act_dot, d->act_dot + impl.na, stage.act_dot.begin());
     stage.nefc = d->nefc;

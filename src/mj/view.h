@@ -38,7 +38,7 @@ inline constexpr int kRk4ActivationStage = mjVERSION_HEADER >= 4000000 ? 0 : 3;
 
 // Actuators whose joint is at its actuatorfrcrange do not count in the derivatives of implicit
 // integrators.
-inline constexpr bool kSaturatedJointsAreNotImplicit = mjVERSION_HEADER >= 4000000;
+inline constexpr bool kSaturatedIsNotImplicit = mjVERSION_HEADER >= 4000000;
 
 // An enable flag, 0 where this version does not have it.
 #if mjVERSION_HEADER >= 4000000

@@ -167,7 +167,7 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
-  mj_call("mj_kinematics", [&] {
+  mj_call("the stages of a step", [&] {
     write_input(m, d, in);
     mj_kinematics(m, d);
     mj_comPos(m, d);

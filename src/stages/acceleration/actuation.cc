@@ -65,9 +65,27 @@ bool joint_saturated(const mjModel* m, const mjData* d, int i) {
   return force <= m->jnt_actfrcrange[2 * joint] || force >= m->jnt_actfrcrange[2 * joint + 1];
 }
 
+// the actuator's tendon is at its actuatorfrcrange, as MuJoCo decides it: by the sum of the forces
+// that act, with a tolerance
+bool tendon_saturated(const mjModel* m, const mjData* d, int i) {
+  const int tendon = m->actuator_trnid[2 * i];
+  if (m->actuator_trntype[i] != mjTRN_TENDON || !m->tendon_actfrclimited[tendon]) return false;
+  double total = 0;
+  for (int j = 0; j < static_cast<int>(m->nactuator); j++) {
+    if (m->actuator_trntype[j] != mjTRN_TENDON || m->actuator_trnid[2 * j] != tendon) continue;
+    if (!disabled(m, j)) total += d->actuator_force[m->actuator_outadr[j]];
+  }
+  constexpr double kAtBound = 1e-10;  // of a bound, or of 1
+  const auto near = [](double bound) { return kAtBound * std::max(1.0, std::abs(bound)); };
+  const double low = m->tendon_actfrcrange[2 * tendon],
+               high = m->tendon_actfrcrange[2 * tendon + 1];
+  return total <= low + near(low) || total >= high - near(high);
+}
+
 // implicit integrators take no derivative of this actuator
 bool not_implicit(const mjModel* m, const mjData* d, int i) {
-  return saturated(m, d, i) || (kSaturatedJointsAreNotImplicit && joint_saturated(m, d, i));
+  if (saturated(m, d, i)) return true;
+  return kSaturatedIsNotImplicit && (joint_saturated(m, d, i) || tendon_saturated(m, d, i));
 }
 
 // a control that is clamped does not act; at its very bound the side within counts
@@ -230,7 +248,7 @@ class Pullback {
     }
 
     if (tendon) {
-      tendon_pullback(i, length_bar, velocity_bar, slope_bar * slope);
+      tendon_transmission(i, length_bar, velocity_bar, slope_bar * slope);
       return;
     }
     velocity_pullback(out, velocity_bar);
@@ -322,7 +340,7 @@ class Pullback {
     return gear * gear * J_mu * J_b;
   }
   // metric is the value of the metric's term, quadratic in gear
-  void tendon_pullback(int i, double length_bar, double velocity_bar, double metric) {
+  void tendon_transmission(int i, double length_bar, double velocity_bar, double metric) {
     const int out = m_->actuator_outadr[i], tendon = m_->actuator_trnid[2 * i];
     const double gear = m_->actuator_gear[6 * out], force = d_->actuator_force[out];
     TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
@@ -439,9 +457,11 @@ class Pullback {
     for (int k = 0; k < nrow; k++) {
       const int row = y.empty() ? d_->moment_colind[begin + k] : k;
       const auto r = static_cast<size_t>(row);
+      const bool diagonal = metric_is_diagonal(m_, row);
       double mb = 0, mm = 0;
       for (int n = m_->D_rowadr[row]; n < m_->D_rowadr[row] + m_->D_rownnz[row]; n++) {
         const auto c = static_cast<size_t>(m_->D_colind[n]);
+        if (diagonal && c != r) continue;
         mb += moment[c] * in_.b[c];
         mm += moment[c] * in_.mu[c];
       }

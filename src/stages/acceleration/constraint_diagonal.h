@@ -1,8 +1,9 @@
 // The exact diagonal that the flag diagexact has R made of; MuJoCo: mj_projectConstraint.
 //
 //   R = A (1 - I)/I,   A = J_i M⁻¹ J_iᵀ,   all rows of a contact with the A of its first
-//   z = M⁻¹ J_iᵀ:      δA = 2 δJ_i z - zᵀ δM z           (docs/derivations/constraint_solve.md, eq.
-//   15)
+//   z = M⁻¹ J_iᵀ:      δA = 2 δJ_i z - zᵀ δM z
+//
+// (docs/derivations/constraint_solve.md, eq. 15).
 //
 // Both terms are those of other stages: J_i z is a row's product with one more generalised vector,
 // zᵀ M z a mass form. Every row has a vector of its own, and so a sweep of its own.

@@ -139,6 +139,20 @@ void body_motions(const mjModel* m, const mjData* d, CVec y, std::vector<Vector6
   }
 }
 
+Vector6 motion_of(const mjModel* m, const mjData* d, int body, CVec y) {
+  Vector6 X = Vector6::Zero();
+  for (int k = last_dof(m, body); k >= 0; k = m->dof_parentid[k]) {
+    X += axis(d, k) * y[static_cast<size_t>(k)];
+  }
+  return X;
+}
+
+void add_motion_bar(const mjModel* m, int body, CVec y, const Vector6& X_bar, Sweep& s) {
+  for (int k = last_dof(m, body); k >= 0; k = m->dof_parentid[k]) {
+    s.S_bar[static_cast<size_t>(k)] += y[static_cast<size_t>(k)] * X_bar;
+  }
+}
+
 void body_accelerations(const mjModel* m, const mjData* d, CVec qvel, CVec qacc,
                         const Vector3& gravity, Sweep& s) {
   s.V.y = qvel;

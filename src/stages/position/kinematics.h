@@ -57,6 +57,13 @@ inline bool is_lone_free_body(const mjModel* m, int body) {
          m->tree_dofnum[m->body_treeid[body]] == 6;
 }
 
+// implicitfast takes of D what M has: of a simple dof (MuJoCo: dof_simplenum), whose row of M is
+// its diagonal, nothing else. Lone free bodies it solves apart, with all of D.
+inline bool metric_is_diagonal(const mjModel* m, int dof) {
+  return m->opt.integrator == mjINT_IMPLICITFAST && m->dof_simplenum[dof] > 0 &&
+         !is_lone_free_body(m, m->dof_bodyid[dof]);
+}
+
 // X_b(y) and its cotangent.
 struct Motion {
   CVec y;                      // nv
@@ -90,6 +97,9 @@ struct Sweep {
 
 // X_b(y) for all bodies. d must hold mj_kinematics and mj_comPos.
 void body_motions(const mjModel* m, const mjData* d, CVec y, std::vector<Vector6>& X);
+// X(y) of one body, and a cotangent of it, which axes receive.
+Vector6 motion_of(const mjModel* m, const mjData* d, int body, CVec y);
+void add_motion_bar(const mjModel* m, int body, CVec y, const Vector6& X_bar, Sweep& sweep);
 // Sets V and A; qvel and qacc must outlive the sweep.
 void body_accelerations(const mjModel* m, const mjData* d, CVec qvel, CVec qacc,
                         const Vector3& gravity, Sweep& sweep);

@@ -103,18 +103,8 @@ class Direction {
  public:
   Direction(const mjModel* m, const mjData* d, CVec y, Sweep& s) : m_(m), d_(d), y_(y), s_(s) {}
   bool any() const { return true; }
-  Vector6 X(int body) const {
-    Vector6 X = Vector6::Zero();
-    for (int k = last_dof(m_, body); k >= 0; k = m_->dof_parentid[k]) {
-      X += axis(d_, k) * y_[static_cast<size_t>(k)];
-    }
-    return X;
-  }
-  void add(int body, const Vector6& X_bar) {
-    for (int k = last_dof(m_, body); k >= 0; k = m_->dof_parentid[k]) {
-      s_.S_bar[static_cast<size_t>(k)] += y_[static_cast<size_t>(k)] * X_bar;
-    }
-  }
+  Vector6 X(int body) const { return motion_of(m_, d_, body, y_); }
+  void add(int body, const Vector6& X_bar) { add_motion_bar(m_, body, y_, X_bar, s_); }
 
  private:
   const mjModel* m_;
@@ -355,6 +345,7 @@ void restore_tendons(const mjModel* m, CVec numbers, std::span<const int> object
 }
 
 bool Pattern::has(int i, int j) const {
+  if (m && i != j && (metric_is_diagonal(m, i) || metric_is_diagonal(m, j))) return false;
   // M keeps its lower triangle
   const int row = std::max(i, j), column = std::min(i, j);
   const int* begin = colind + rowadr[row];

@@ -58,9 +58,10 @@ void restore_tendons(const mjModel* m, CVec numbers, std::span<const int> object
 struct Pattern {
   bool has(int i, int j) const;
   const int *rownnz, *rowadr, *colind;
+  const mjModel* m = nullptr;  // of D: implicitfast leaves out what M does not have
 };
 inline Pattern pattern_M(const mjModel* m) { return {m->M_rownnz, m->M_rowadr, m->M_colind}; }
-inline Pattern pattern_D(const mjModel* m) { return {m->D_rownnz, m->D_rowadr, m->D_colind}; }
+inline Pattern pattern_D(const mjModel* m) { return {m->D_rownnz, m->D_rowadr, m->D_colind, m}; }
 
 // Of which tendons all of JᵀJ lies in the pattern of M, of D: xᵀ JᵀJ z = (J x)(J z).
 struct TendonFits {

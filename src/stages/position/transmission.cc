@@ -21,21 +21,6 @@ struct Site {
   Rotation R;
 };
 
-Vector6 motion_of(const mjModel* m, const mjData* d, int body, CVec y) {
-  Vector6 X = Vector6::Zero();
-  for (int k = last_dof(m, body); k >= 0; k = m->dof_parentid[k]) {
-    X += axis(d, k) * y[static_cast<size_t>(k)];
-  }
-  return X;
-}
-
-// X(y) of one body receives a cotangent
-void add_motion_bar(const mjModel* m, int body, CVec y, const Vector6& X_bar, Sweep& s) {
-  for (int k = last_dof(m, body); k >= 0; k = m->dof_parentid[k]) {
-    s.S_bar[static_cast<size_t>(k)] += y[static_cast<size_t>(k)] * X_bar;
-  }
-}
-
 // y without the dofs that carry both bodies
 void drop_common_dofs(const mjModel* m, int body1, int body2, Vec y) {
   int k1 = last_dof(m, body1), k2 = last_dof(m, body2);

@@ -86,7 +86,7 @@ void to_local_pullback(const Rotation& R, const Vector3& point, const Vector6& X
   W += wrench_at(point, T.cross(w) + F.cross(velocity_at(X, point) - wind), F.cross(w));
 }
 
-// Calls fn(body, shape, R, point, W, free) for everything the fluid acts on: W is the array of
+// Calls fn(body, shape, R, point, W) for everything the fluid acts on: W is the array of
 // wrenches its frame belongs to.
 template <class Fn>
 void for_each_fluid_frame(const mjModel* m, const mjData* d, Sweep& s, Fn&& fn) {
@@ -358,6 +358,24 @@ void fluid_metric_pullback(const mjModel* m, const mjData* d, double h, Motion& 
         const bool symmetric =
             m->opt.integrator == mjINT_IMPLICITFAST && !is_lone_free_body(m, m->body_weldid[body]);
         const Vector6 v = to_local(R, point, s.V.X[i], wind);
+        const int last = last_dof(m, body);
+        if (last >= 0 && metric_is_diagonal(m, last)) {
+          // one dof at a time: h μ_k b_k S_kᵀ J S_k, in which J may be taken symmetric
+          for (int k = last; k >= 0; k = m->dof_parentid[k]) {
+            const auto dof = static_cast<size_t>(k);
+            const double weight = h * mu.y[dof] * b.y[dof];
+            const Vector6 S = axis(d, k), l = to_local(R, point, S, still);
+            Vector6 force;
+            Eigen::Matrix<double, 6, 6> J;
+            fluid_jacobian(shape, v, force, J);
+            to_local_pullback(R, point, S, still, weight * (J * l + J.transpose() * l),
+                              s.S_bar[dof], W[i]);
+            to_local_pullback(R, point, s.V.X[i], wind,
+                              weight * fluid_curvature(shape, v, l, l, symmetric), s.V.X_bar[i],
+                              W[i]);
+          }
+          return;
+        }
         const Vector6 u = to_local(R, point, mu.X[i], still), w = to_local(R, point, b.X[i], still);
         Vector6 force;
         Eigen::Matrix<double, 6, 6> J;

@@ -3,8 +3,10 @@
 //   slide, hinge:  τ = -x k(x),  x = q - qpos_spring,   k(x) = stiffness + Σ_i poly_i xⁱ
 //   free, ball:    τ = -d k(|d|),  d = difference of the positions or rotations, three numbers
 //   damper:        τ = -v B(|v|),  B(v) = damping + Σ_i poly_i vⁱ,  actuators' damping added
-//   tendon:        a force -x k(x) - v B(|v|) along it, x = how far its length is outside
-//   lengthspring gravity compensation: a force -gravcomp mass gravity at the body's centre of mass
+//   tendon:        a force -x k(x) - v B(|v|) along it,  x = how far its length is off lengthspring
+//
+//   gravity compensation: a force -gravcomp mass gravity at the body's centre of mass
+//
 //   fluid:         stages/velocity/fluid.h
 //
 // The pullback is that of the scalar λᵀ τ.
