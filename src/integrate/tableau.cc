@@ -1,0 +1,82 @@
+#include "integrate/tableau.h"
+
+#include <limits>
+
+#include "integrate/order_conditions.h"
+
+namespace diffmj {
+namespace {
+
+using exact::ExactTableau;
+
+// Rounded entries, of up to 121, in sums of products. Measured with 64 bits of mantissa: at most
+// 6e-17 (dopri8), 2e-17 (tsit5), 1e-18 (others). Where long double is double, 1e-13.
+constexpr long double kTolerance = std::numeric_limits<long double>::digits >= 64 ? 1e-15L : 3e-13L;
+
+// Trees with n nodes (the compiler has a budget for one evaluation): conditions up to the order
+// hold, and one of the next fails, so that the exponents of the step controller are right.
+constexpr bool conditions(const ExactTableau& t, size_t n) {
+  const int order = static_cast<int>(n);
+  const OrderResidual<long double> r(t, n);
+  const long double fails = 1e-6L;
+  return (order > t.order || r.b < kTolerance) && (order != t.order + 1 || r.b > fails) &&
+         (order > t.embedded_order || r.bhat < kTolerance) &&
+         (order != t.embedded_order + 1 || t.embedded_order == 0 || r.bhat > fails) &&
+         (order > t.dense_order || r.dense < kTolerance) &&
+         (order != t.dense_order + 1 || r.dense > fails);
+}
+
+constexpr bool low_order_conditions(const ExactTableau& t) {
+  return consistency_residual(t) < kTolerance && conditions(t, 1) && conditions(t, 2) &&
+         conditions(t, 3) && conditions(t, 4);
+}
+
+static_assert(low_order_conditions(exact::kEuler));
+static_assert(low_order_conditions(exact::kHeun));
+static_assert(low_order_conditions(exact::kMidpoint));
+static_assert(low_order_conditions(exact::kRalston));
+static_assert(low_order_conditions(exact::kBosh3));
+
+static_assert(low_order_conditions(exact::kTsit5));
+static_assert(conditions(exact::kTsit5, 5));
+static_assert(conditions(exact::kTsit5, 6));
+
+static_assert(low_order_conditions(exact::kDopri5));
+static_assert(conditions(exact::kDopri5, 5));
+static_assert(conditions(exact::kDopri5, 6));
+
+// 200 trees in all; that those of nine nodes fail is left to the test
+static_assert(low_order_conditions(exact::kDopri8));
+static_assert(conditions(exact::kDopri8, 5));
+static_assert(conditions(exact::kDopri8, 6));
+static_assert(conditions(exact::kDopri8, 7));
+static_assert(conditions(exact::kDopri8, 8));
+
+}  // namespace
+
+void dense_weights(const Tableau& tableau, double theta, std::span<double> w) {
+  for (size_t i = 0; i < tableau.nk; i++) {
+    double sum = 0;
+    for (size_t m = kMaxDense; m-- > 0;) sum = (sum + tableau.dense[i][m]) * theta;
+    w[i] = sum;
+  }
+}
+
+void dense_slopes(const Tableau& tableau, double theta, std::span<double> w) {
+  for (size_t i = 0; i < tableau.nk; i++) {
+    double sum = 0;
+    for (size_t m = kMaxDense; m-- > 0;) {
+      sum = sum * theta + static_cast<double>(m + 1) * tableau.dense[i][m];
+    }
+    w[i] = sum;
+  }
+}
+
+const Tableau* find_tableau(std::string_view name) {
+  for (const Tableau* t : kTableaus) {
+    if (name == t->name) return t;
+  }
+  return nullptr;
+}
+
+}  // namespace diffmj
