@@ -1,7 +1,10 @@
 // Explicit Runge-Kutta methods as constants:
 //
-//   k_i = f(t + c_i h, x + h Σ_{j<i} A_ij k_j),   x' = x + h Σ b_i k_i,   error = h Σ (b_i -
-//   bhat_i) k_i x(t + θ h) = x + h Σ b_i(θ) k_i,              b_i(θ) = Σ_m dense_im θ^(m+1)
+//   k_i = f(t + c_i h, x + h Σ_{j<i} A_ij k_j),   x' = x + h Σ b_i k_i
+//
+//   error = h Σ (b_i - bhat_i) k_i
+//
+//   x(t + θ h) = x + h Σ b_i(θ) k_i,   b_i(θ) = Σ_m dense_im θ^(m+1)
 //
 // Every condition on A, b, bhat and b(θ) up to their orders is checked at compile time, in long
 // double, in tableau.cc. docs/derivations/adaptive.md, eq. 1 and 2.

@@ -9,9 +9,8 @@
 //   joint limit        J = ∓e_dof, r = ±(range - q);  ball: J = -axis of log q, r = range - |log q|
 //   joint equality     J = e_1 - p'(q_2) e_2, r = q_1 - p(q_2)
 //   tendon limit, friction loss, equality: the same of a tendon's length and rate
-//   connect, weld      velocities of two points relative to each other, and of the relative
-//   rotation contact            velocities in the contact's frame: stages/position/collision.h
-//   gives its derivatives
+//   connect, weld      relative velocities of two points, and of the relative rotation
+//   contact            velocities in its frame, whose derivatives stages/position/collision.h has
 #ifndef DIFFMJ_STAGES_POSITION_CONSTRAINT_ROWS_H_
 #define DIFFMJ_STAGES_POSITION_CONSTRAINT_ROWS_H_
 

@@ -2,8 +2,8 @@
 //
 //   joint          length = gear q (ball: gear · log q),      moment = gear
 //   jointinparent  the same with gear given in the parent's frame: moment = Rᵀ gear
-//   site           moment · y = (R gear) · (velocity, angular velocity of the site by y), length =
-//   0 site, refsite  relative to the reference site and in its frame; length is the relative pose
+//   site           moment · y = (R gear) · (velocity, angular velocity of the site by y)
+//   site, refsite  relative to the reference site and in its frame; length is the relative pose
 //   slidercrank    length of the crank as a function of the two sites, moment its derivative
 //   tendon         gear times the tendon's length and J: stages/position/tendon.h
 //   orientation    three lengths, the relative rotation; moments of its three axes
