@@ -2,10 +2,10 @@
 // and how every step is then reversed, from the last to the first, with as few steps made again as
 // possible. With c places, the first of which holds the state before them, ℓ steps take
 //
-//   t(ℓ, c) = r ℓ - β(c+1, r-1),   β(c, r) = C(c+r, c),   β(c, r-1) < ℓ ≤ β(c, r)    (6)
+//   t(ℓ, c) = r ℓ - β(c+1, r-1),   β(c, r) = C(c+r, c),   β(c, r-1) < ℓ ≤ β(c, r)         (6)
 //
 // steps again [Griewank00]. Going forward, the state dropped for a new one is that which leaves the
-// least to be made again if the rollout ended now [Stumm10, Wang09]. docs/derivations/adaptive.md.
+// least to be made again if the rollout ended now. docs/derivations/adaptive.md, eq. 6 and 7.
 #ifndef DIFFMJ_ADJOINT_CHECKPOINTS_H_
 #define DIFFMJ_ADJOINT_CHECKPOINTS_H_
 

@@ -1,8 +1,7 @@
 // Step sizes from error estimates. With E the estimate of a step (docs/derivations/adaptive.md),
 //
-//   error = rms_i E_i / (atol + rtol max(|x0_i|, |x1_i|)),   accepted: error ≤ 1       (3)
-//
-//   h' = h clamp(safety e0^-(P+I+D)/k e1^(P+2D)/k e2^-D/k),   k = q + 1                (4)
+//   error = rms_i E_i / (atol + rtol max(|x0_i|, |x1_i|)),   accepted if ≤ 1                   (3)
+//   h'    = h clamp(safety e0^-(P+I+D)/k e1^(P+2D)/k e2^-D/k),   k = q + 1                     (4)
 //
 // e0, e1, e2 are the errors of this and the two accepted steps before [Soderlind03], q is the order
 // of the embedded solution. A rejected step is repeated with h' = h safety e0^-1/k.

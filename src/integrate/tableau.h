@@ -1,10 +1,8 @@
 // Explicit Runge-Kutta methods as constants:
 //
-//   k_i = f(t + c_i h, x + h Σ_{j<i} A_ij k_j),   x' = x + h Σ b_i k_i
-//
-//   error = h Σ (b_i - bhat_i) k_i
-//
-//   x(t + θ h) = x + h Σ b_i(θ) k_i,   b_i(θ) = Σ_m dense_im θ^(m+1)
+//   k_i = f(t + c_i h, x + h Σ_j A_ij k_j), j < i
+//   x'  = x + h Σ b_i k_i,                  error = h Σ (b_i - bhat_i) k_i
+//   x(t + θ h) = x + h Σ b_i(θ) k_i,        b_i(θ) = Σ_m dense_im θ^(m+1)
 //
 // Every condition on A, b, bhat and b(θ) up to their orders is checked at compile time, in long
 // double, in tableau.cc. docs/derivations/adaptive.md, eq. 1 and 2.
@@ -140,8 +138,8 @@ inline constexpr ExactTableau kBosh3 = complete({
     .bhat = {7.0L / 24, 0.25L, 1.0L / 3, 0.125L}});
 
 // bhat of his paper, with bhat_7 = 1/66. Another b - bhat, 1.65 times this one, is met as well.
-// The dense output is the only one of degree 4 and order 4 that is continuous with its derivative and
-// has 2.5 θ⁴ in b_7: his, computed from these conditions to more than his 16 digits.
+// The dense output is the only one of degree 4 and order 4 that is continuous with its derivative
+// and has 2.5 θ⁴ in b_7: his, computed from these conditions to more than his 16 digits.
 inline constexpr ExactTableau kTsit5 = complete({
     .name = "tsit5", .nstage = 7, .order = 5, .embedded_order = 4, .fsal = true,
     .A = {{
@@ -156,7 +154,8 @@ inline constexpr ExactTableau kTsit5 = complete({
     .b = {0.09646076681806522951817L, 0.01L, 0.4798896504144995747752L, 1.379008574103741893192L,
           -3.290069515436080679901L, 2.324710524099773982415L},
     .bhat = {0.09468075576583945807479L, 0.009183565540343253096776L, 0.4877705284247615707856L,
-             1.234297566930478985655L, -2.707712349983525454881L, 1.866628418170587035754L, 1.0L / 66},
+             1.234297566930478985655L, -2.707712349983525454881L, 1.866628418170587035754L,
+             1.0L / 66},
     .c = {0, 0.161L, 0.327L, 0.9L, 0.9800255409045096857298L, 1, 1},
     .dense_order = 4,
     .dense = {{
@@ -185,7 +184,8 @@ inline constexpr ExactTableau kDopri5 = complete({
     .dense = {{
         {1, -8048581381.0L / 2820520608, 8663915743.0L / 2820520608, -12715105075.0L / 11282082432},
         {},
-        {0, 131558114200.0L / 32700410799, -68118460800.0L / 10900136933, 87487479700.0L / 32700410799},
+        {0, 131558114200.0L / 32700410799, -68118460800.0L / 10900136933,
+         87487479700.0L / 32700410799},
         {0, -1754552775.0L / 470086768, 14199869525.0L / 1410260304, -10690763975.0L / 1880347072},
         {0, 127303824393.0L / 49829197408, -318862633887.0L / 49829197408,
          701980252875.0L / 199316789632},
