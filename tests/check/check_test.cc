@@ -170,6 +170,27 @@ TEST(Check, KinksAreThoseOfTheNearestStep) {
 }
 
 // the residual is that of the model's own solver, cut short here
+// A muscle: its control acts clamped to [0, 1], and an implicit integrator's metric bends at rest.
+TEST(Check, SeesTheKinksOfMuscles) {
+  const auto report = [](const char* integrator, double velocity, double ctrl) {
+    const Model model = Model::from_xml(std::string("<mujoco><option integrator='") + integrator +
+                                        R"('/><worldbody><body>
+          <joint name='j' axis='0 1 0' damping='.1'/><geom size='.1' pos='.2 0 0'/></body></worldbody>
+          <actuator><muscle name='m' joint='j' lengthrange='-1 1' ctrllimited='false'/></actuator></mujoco>)");
+    Scene scene{.name = "muscle", .model = model, .x = default_state(model), .ctrl = {ctrl}};
+    scene.x.qvel = {velocity};
+    scene.x.act = {0.9995};
+    return check_gradient(model, scene.input(), {.nstep = 1, .directions = 1}).nearest_kink;
+  };
+  const Kink meets = report("Euler", 0.3, 1.3);
+  EXPECT_NE(meets.what.find("meets its control"), std::string::npos) << meets.what;
+  EXPECT_NEAR(meets.distance, 5e-4, 1e-12);
+  const Kink rest = report("implicitfast", 0, 0.2);
+  EXPECT_NE(rest.what.find("force-velocity curve bends"), std::string::npos) << rest.what;
+  EXPECT_EQ(rest.distance, 0);
+  EXPECT_EQ(report("Euler", 0, 0.2).what.find("force-velocity"), std::string::npos);
+}
+
 TEST(Check, ReportsASolverThatStopsEarly) {
   mjModel* m = mj_copyModel(nullptr, zoo("contact_plane").model.mj());
   m->opt.iterations = 1;
