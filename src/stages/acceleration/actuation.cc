@@ -3,26 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mj/call.h"
+#include "stages/acceleration/actuation_internal.h"
 #include "stages/acceleration/muscle.h"
-#include "stages/oracle.h"
 #include "stages/position/transmission.h"
-#include "stages/probes.h"
 
 namespace diffmj {
 namespace {
-
-bool disabled(const mjModel* m, int actuator) {
-  const int group = m->actuator_group[actuator];
-  return group >= 0 && group < mjNGROUP && (m->opt.disableactuator & (1 << group));
-}
-
-// controllers, which are differentiated by differences
-bool numeric(const mjModel* m, int i) {
-  return m->actuator_dyntype[i] == mjDYN_DCMOTOR || m->actuator_dyntype[i] == mjDYN_PID ||
-         m->actuator_gaintype[i] == mjGAIN_DCMOTOR || m->actuator_gaintype[i] == mjGAIN_PID ||
-         m->actuator_gaintype[i] == mjGAIN_SO3;
-}
 
 bool saturated(const mjModel* m, const mjData* d, int i) {
   if (!m->actuator_forcelimited[i]) return false;
@@ -32,28 +18,6 @@ bool saturated(const mjModel* m, const mjData* d, int i) {
   }
   const double force = forces[0];
   return force <= m->actuator_forcerange[2 * i] || force >= m->actuator_forcerange[2 * i + 1];
-}
-
-// ∂force/∂velocity of a controller, as implicit integrators take it: a constant of the model
-double controller_slope(const mjModel* m, int i) {
-  const double *g = m->actuator_gainprm + mjNGAIN * i, *dyn = m->actuator_dynprm + mjNDYN * i;
-  const int bias = m->actuator_biastype[i];
-  double slope =
-      bias == mjBIAS_AFFINE || bias == mjBIAS_SO3 ? m->actuator_biasprm[mjNBIAS * i + 2] : 0;
-  if (m->actuator_gaintype[i] != mjGAIN_DCMOTOR) return slope;
-
-  // resistance R, motor constant K; a controller damps through the voltage and compensates back-EMF
-  const double R = std::max(mjMINVAL, g[0]), K = g[1], tau = dyn[0];
-  const bool setpoint = m->actuator_ctrlspec[i] & (mjINPUT_POS | mjINPUT_VEL | mjINPUT_FF);
-  const double voltage_slope = setpoint ? K - g[6] * R / K : 0;
-  if (tau > 0) {
-    // the current is integrated exactly over the step before it acts
-    slope += K * (voltage_slope - K) * (1 - std::exp(-m->opt.timestep / tau)) / R;
-  } else {
-    slope += K * voltage_slope / R;
-    if (bias == mjBIAS_DCMOTOR) slope -= K * K / R;
-  }
-  return slope - std::max(0.0, dyn[6]);  // the bristles' damping
 }
 
 // the actuator's joint is at its actuatorfrcrange
@@ -73,29 +37,13 @@ bool tendon_saturated(const mjModel* m, const mjData* d, int i) {
   double total = 0;
   for (int j = 0; j < static_cast<int>(m->nactuator); j++) {
     if (m->actuator_trntype[j] != mjTRN_TENDON || m->actuator_trnid[2 * j] != tendon) continue;
-    if (!disabled(m, j)) total += d->actuator_force[m->actuator_outadr[j]];
+    if (!actuator_disabled(m, j)) total += d->actuator_force[m->actuator_outadr[j]];
   }
   constexpr double kAtBound = 1e-10;  // of a bound, or of 1
   const auto near = [](double bound) { return kAtBound * std::max(1.0, std::abs(bound)); };
   const double low = m->tendon_actfrcrange[2 * tendon],
                high = m->tendon_actfrcrange[2 * tendon + 1];
   return total <= low + near(low) || total >= high - near(high);
-}
-
-// implicit integrators take no derivative of this actuator
-bool not_implicit(const mjModel* m, const mjData* d, int i) {
-  if (saturated(m, d, i)) return true;
-  return kSaturatedIsNotImplicit && (joint_saturated(m, d, i) || tendon_saturated(m, d, i));
-}
-
-// a control that is clamped does not act; at its very bound the side within counts
-bool control_clamped(const mjModel* m, int j, double u) {
-  return m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL) &&
-         (u < m->actuator_ctrlrange[2 * j] || u > m->actuator_ctrlrange[2 * j + 1]);
-}
-
-double time_constant(const mjModel* m, int i) {
-  return std::max(mjMINVAL, m->actuator_dynprm[mjNDYN * i]);
 }
 
 // act_next = act + reach act_dot, clamped
@@ -134,24 +82,20 @@ class Pullback {
     masked_ = clamp_lambda(m_, d_, in_.lambda, workspace_.lambda_actuation);
     act_dot_bar_ = workspace_.actuation_act_dot_bar;
     std::fill(act_dot_bar_.begin(), act_dot_bar_.end(), 0.0);
-    bool any_numeric = false;
     for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
-      if (numeric(m_, i)) {
-        any_numeric = true;
-      } else {
-        next_activation(i);
-        if (!disabled(m_, i)) force(i);
-        activation(i);
-      }
+      if (is_controller(m_, i)) continue;
+      next_activation(i);
+      if (!actuator_disabled(m_, i)) force(i);
+      activation(i);
     }
-    if (any_numeric) differences();
+    if (has_controllers(m_)) {
+      controllers_pullback(impl_, in_, bar_, sweep_, params_, workspace_);
+    }
   }
 
  private:
   CVec lambda() const { return workspace_.lambda_actuation; }
-  double ctrl(int j) const {
-    return in_.in->ctrl.empty() ? 0.0 : in_.in->ctrl[static_cast<size_t>(j)];
-  }
+  double ctrl(int j) const { return control_value(*in_.in, j); }
 
   // act_next -> act, act_dot
   void next_activation(int i) {
@@ -159,7 +103,7 @@ class Pullback {
     const int begin = m_->actuator_actadr[i];
     for (int j = begin; j < begin + m_->actuator_actnum[i]; j++) {
       const auto k = static_cast<size_t>(j);
-      const bool off = disabled(m_, i);
+      const bool off = actuator_disabled(m_, i);
       const double act = in_.act_from.empty() ? d_->act[j] : in_.act_from[k];
       const double act_dot = in_.act_dot_from.empty() ? d_->act_dot[j] : in_.act_dot_from[k];
       const NextActivation next(m_, i, act, off ? 0 : act_dot);
@@ -202,7 +146,8 @@ class Pullback {
     if (varies) eigen(y) = d_->actuator_force[out] * eigen(lambda());
     if (metric) {
       slope_bar = in_.h * (tendon ? tendon_metric(i, in_.h * slope)
-                                  : metric_form(out, in_.h * slope, varies ? y : Vec()));
+                                  : metric_form(impl_, in_, out, in_.h * slope, varies ? y : Vec(),
+                                                workspace_));
     }
 
     double length_bar = 0, velocity_bar = 0;
@@ -251,7 +196,7 @@ class Pullback {
       tendon_transmission(i, length_bar, velocity_bar, slope_bar * slope);
       return;
     }
-    velocity_pullback(out, velocity_bar);
+    velocity_pullback(d_, out, velocity_bar, bar_.qvel);
     const double length_bars[1] = {length_bar};
     transmission_pullback(m_, d_, i, length_bars, y, bar_.qpos, sweep_, params_);
   }
@@ -313,7 +258,7 @@ class Pullback {
     double total = 0, weighted = 0;
     for (int j = 0; j < static_cast<int>(m_->nactuator); j++) {
       if (m_->actuator_trntype[j] != mjTRN_TENDON || m_->actuator_trnid[2 * j] != tendon) continue;
-      if (disabled(m_, j)) continue;
+      if (actuator_disabled(m_, j)) continue;
       const double force = raw_force(j);
       total += force;
       weighted += own(j) * force;
@@ -444,51 +389,6 @@ class Pullback {
     return gain == 0 ? input : (d_->actuator_force[out] - bias) / gain;
   }
 
-  // Σ μ_r m_r m_c b_c over D's non-zeros; adds weight times its derivative in m to y
-  double metric_form(int out, double weight, Vec y) {
-    Vec moment = workspace_.actuation_moment;
-    const int begin = d_->moment_rowadr[out], end = begin + d_->moment_rownnz[out];
-    for (int k = begin; k < end; k++) {
-      moment[static_cast<size_t>(d_->moment_colind[k])] = d_->actuator_moment[k];
-    }
-    // moments that are zero here may have a derivative: with y all rows count
-    double form = 0;
-    const int nrow = y.empty() ? end - begin : impl_.nv;
-    for (int k = 0; k < nrow; k++) {
-      const int row = y.empty() ? d_->moment_colind[begin + k] : k;
-      const auto r = static_cast<size_t>(row);
-      const bool diagonal = metric_is_diagonal(m_, row);
-      double mb = 0, mm = 0;
-      for (int n = m_->D_rowadr[row]; n < m_->D_rowadr[row] + m_->D_rownnz[row]; n++) {
-        const auto c = static_cast<size_t>(m_->D_colind[n]);
-        if (diagonal && c != r) continue;
-        mb += moment[c] * in_.b[c];
-        mm += moment[c] * in_.mu[c];
-      }
-      form += in_.mu[r] * moment[r] * mb;
-      if (!y.empty()) y[r] += weight * (in_.mu[r] * mb + in_.b[r] * mm);
-    }
-    for (int k = begin; k < end; k++) moment[static_cast<size_t>(d_->moment_colind[k])] = 0;
-    return form;
-  }
-
-  void velocity_pullback(int out, double velocity_bar) {
-    if (velocity_bar == 0) return;
-    const int begin = d_->moment_rowadr[out];
-    for (int k = begin; k < begin + d_->moment_rownnz[out]; k++) {
-      bar_.qvel[static_cast<size_t>(d_->moment_colind[k])] += velocity_bar * d_->actuator_moment[k];
-    }
-  }
-
-  // Controllers: ψ = force_bar · force + act_dot_bar · act_dot + act_next_bar · act_next of every
-  // one of them is a function of its own length, velocity, ctrl and act alone. Slot k of all is
-  // moved at once.
-  void differences();
-  double psi(int i) const;
-  void evaluate();
-  template <class Slot, class To>
-  void difference(int slots, Slot&& slot, To&& to);
-
   const ModelImpl& impl_;
   const mjModel* m_;
   mjData* d_;
@@ -502,175 +402,64 @@ class Pullback {
   Vec act_dot_bar_;
 };
 
-double Pullback::psi(int i) const {
-  double sum = 0;
-  for (int k = 0; k < m_->actuator_outnum[i]; k++) {
-    const int out = m_->actuator_outadr[i] + k;
-    sum += workspace_.actuation_force_bar[static_cast<size_t>(out)] * d_->actuator_force[out];
-  }
-  const int begin = m_->actuator_actadr[i];
-  for (int j = begin; j < begin + m_->actuator_actnum[i]; j++) {
-    const auto k = static_cast<size_t>(j);
-    if (!in_.act_dot_bar.empty()) sum += in_.act_dot_bar[k] * workspace_.actuation_act_dot[k];
-    if (!in_.act_next_bar.empty()) {
-      sum += in_.act_next_bar[k] * workspace_.probe.act_next[static_cast<Eigen::Index>(k)];
-    }
-  }
-  return sum;
-}
-
-void Pullback::evaluate() {
-  mj_call("mj_fwdActuation", [&] { mj_fwdActuation(m_, d_); });
-  Vec act = workspace_.actuation_act, act_dot = workspace_.actuation_act_dot;
-  std::copy(d_->act_dot, d_->act_dot + impl_.na, act_dot.begin());
-  if (in_.act_next_bar.empty()) return;
-  if (!in_.act_from.empty()) {
-    std::copy(d_->act, d_->act + impl_.na, act.begin());
-    std::copy(in_.act_from.begin(), in_.act_from.end(), d_->act);
-    std::copy(in_.act_dot_from.begin(), in_.act_dot_from.end(), d_->act_dot);
-  }
-  advance_with_force(impl_, m_, {}, workspace_.probe.b, workspace_.probe.act_next, workspace_);
-  if (!in_.act_from.empty()) std::copy(act.begin(), act.end(), d_->act);
-}
-
-// slot(i, k) is where input k of actuator i is and how far from it the centre lies; nullptr: it has
-// none
-template <class Slot, class To>
-void Pullback::difference(int slots, Slot&& slot, To&& to) {
-  constexpr double kStep = 1e-6;
-  const int n = static_cast<int>(m_->nactuator);
-  for (int k = 0; k < slots; k++) {
-    bool any = false;
-    const auto move = [&](double side) {
-      for (int i = 0; i < n; i++) {
-        if (!numeric(m_, i)) continue;
-        const auto [at, h, shift] = slot(i, k, kStep);
-        if (at) *at += shift + side * h;
-        any = any || at;
-      }
-    };
-    // a slot is read before it moves: the step that was taken is kept beside it
-    Vec sizes = workspace_.actuation_step, centers = workspace_.actuation_center;
-    for (int i = 0; i < n; i++) {
-      if (!numeric(m_, i)) continue;
-      const auto [at, h, shift] = slot(i, k, kStep);
-      sizes[static_cast<size_t>(i)] = at ? h : 0;
-      centers[static_cast<size_t>(i)] = at ? *at : 0;
-    }
-    const auto restore = [&] {
-      for (int i = 0; i < n; i++) {
-        if (!numeric(m_, i)) continue;
-        const auto [at, h, shift] = slot(i, k, kStep);
-        if (at) *at = centers[static_cast<size_t>(i)];
-      }
-    };
-    Vec plus = workspace_.actuation_psi;
-    move(1);
-    if (!any) continue;
-    evaluate();
-    for (int i = 0; i < n; i++) plus[static_cast<size_t>(i)] = numeric(m_, i) ? psi(i) : 0;
-    restore();
-    move(-1);
-    evaluate();
-    restore();
-    for (int i = 0; i < n; i++) {
-      const auto j = static_cast<size_t>(i);
-      if (!numeric(m_, i) || sizes[j] == 0) continue;
-      to(i, k, (plus[j] - psi(i)) / (2 * sizes[j]));
-    }
-  }
-}
-
-void Pullback::differences() {
-  struct Slot {
-    double *at, h, shift;
-  };
-  const auto scaled = [](double h, double x) { return h * std::max(1.0, std::abs(x)); };
-  const int n = static_cast<int>(m_->nactuator);
-  Vec force_bar = workspace_.actuation_force_bar, length_bar = workspace_.actuation_length_bar,
-      velocity_bar = workspace_.actuation_velocity_bar;
-  Vec force = workspace_.actuation_force;
-  int most_out = 0, most_ctrl = 0, most_act = 0;
-  for (int i = 0; i < n; i++) {
-    if (!numeric(m_, i)) continue;
-    most_out = std::max(most_out, m_->actuator_outnum[i]);
-    most_ctrl = std::max(most_ctrl, m_->actuator_ctrlnum[i]);
-    most_act = std::max(most_act, m_->actuator_actnum[i]);
-    for (int k = 0; k < m_->actuator_outnum[i]; k++) {
-      const int out = m_->actuator_outadr[i] + k;
-      const auto o = static_cast<size_t>(out);
-      force_bar[o] = disabled(m_, i) ? 0 : moment_dot(d_, out, lambda());
-      length_bar[o] = velocity_bar[o] = 0;
-      force[o] = d_->actuator_force[out];
-    }
-  }
-
-  const auto row = [&](double* x, int i, int k) -> double* {
-    return k < m_->actuator_outnum[i] ? x + m_->actuator_outadr[i] + k : nullptr;
-  };
-  difference(
-      most_out,
-      [&](int i, int k, double h) {
-        double* at = row(d_->actuator_length, i, k);
-        return Slot{at, at ? scaled(h, *at) : 0, 0};
-      },
-      [&](int i, int k, double bar) {
-        length_bar[static_cast<size_t>(m_->actuator_outadr[i] + k)] = bar;
-      });
-  difference(
-      most_out,
-      [&](int i, int k, double h) {
-        double* at = row(d_->actuator_velocity, i, k);
-        return Slot{at, at ? scaled(h, *at) : 0, 0};
-      },
-      [&](int i, int k, double bar) {
-        velocity_bar[static_cast<size_t>(m_->actuator_outadr[i] + k)] = bar;
-      });
-  difference(
-      most_ctrl,
-      [&](int i, int k, double h) {
-        if (k >= m_->actuator_ctrlnum[i]) return Slot{nullptr, 0, 0};
-        const int j = m_->actuator_ctrladr[i] + k;
-        const double step = scaled(h, ctrl(j));
-        return Slot{d_->ctrl + j, step, control_shift(impl_, j, ctrl(j), step)};
-      },
-      [&](int i, int k, double bar) {
-        bar_.ctrl[static_cast<size_t>(m_->actuator_ctrladr[i] + k)] += bar;
-      });
-  difference(
-      most_act,
-      [&](int i, int k, double h) {
-        if (k >= m_->actuator_actnum[i]) return Slot{nullptr, 0, 0};
-        const int j = m_->actuator_actadr[i] + k;
-        return Slot{d_->act + j, h,
-                    activation_shift(impl_, j, in_.in->act[static_cast<size_t>(j)], h)};
-      },
-      [&](int i, int k, double bar) {
-        bar_.act[static_cast<size_t>(m_->actuator_actadr[i] + k)] += bar;
-      });
-  mj_call("mj_fwdActuation", [&] { mj_fwdActuation(m_, d_); });
-
-  for (int i = 0; i < n; i++) {
-    if (!numeric(m_, i) || disabled(m_, i)) continue;
-    Vec y = workspace_.actuation_y;
-    const auto out0 = static_cast<size_t>(m_->actuator_outadr[i]);
-    const auto nout = static_cast<size_t>(m_->actuator_outnum[i]);
-    // their slope in velocity, as implicit integrators take it, is a constant
-    const double slope = controller_slope(m_, i);
-    for (size_t k = 0; k < nout; k++) {
-      Vec yk = y.subspan(k * nv_, nv_);
-      eigen(yk) = force[out0 + k] * eigen(lambda()) + velocity_bar[out0 + k] * eigen(in_.in->qvel);
-      if (!in_.mu.empty() && slope != 0 && !not_implicit(m_, d_, i)) {
-        metric_form(static_cast<int>(out0 + k), in_.h * slope, yk);
-      }
-      velocity_pullback(static_cast<int>(out0 + k), velocity_bar[out0 + k]);
-    }
-    transmission_pullback(m_, d_, i, CVec(length_bar).subspan(out0, nout), y, bar_.qpos, sweep_,
-                          params_);
-  }
-}
-
 }  // namespace
+
+bool actuator_disabled(const mjModel* m, int i) {
+  const int group = m->actuator_group[i];
+  return group >= 0 && group < mjNGROUP && (m->opt.disableactuator & (1 << group));
+}
+
+bool control_clamped(const mjModel* m, int j, double u) {
+  return m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL) &&
+         (u < m->actuator_ctrlrange[2 * j] || u > m->actuator_ctrlrange[2 * j + 1]);
+}
+
+double time_constant(const mjModel* m, int i) {
+  return std::max(mjMINVAL, m->actuator_dynprm[mjNDYN * i]);
+}
+
+bool not_implicit(const mjModel* m, const mjData* d, int i) {
+  if (saturated(m, d, i)) return true;
+  return kSaturatedIsNotImplicit && (joint_saturated(m, d, i) || tendon_saturated(m, d, i));
+}
+
+double metric_form(const ModelImpl& impl, const ActuationIn& in, int out, double weight, Vec y,
+                   Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const mjData* d = workspace.data.get();
+  Vec moment = workspace.actuation_moment;
+  const int begin = d->moment_rowadr[out], end = begin + d->moment_rownnz[out];
+  for (int k = begin; k < end; k++) {
+    moment[static_cast<size_t>(d->moment_colind[k])] = d->actuator_moment[k];
+  }
+  // moments that are zero here may have a derivative: with y all rows count
+  double form = 0;
+  const int nrow = y.empty() ? end - begin : impl.nv;
+  for (int k = 0; k < nrow; k++) {
+    const int row = y.empty() ? d->moment_colind[begin + k] : k;
+    const auto r = static_cast<size_t>(row);
+    const bool diagonal = metric_is_diagonal(m, row);
+    double mb = 0, mm = 0;
+    for (int n = m->D_rowadr[row]; n < m->D_rowadr[row] + m->D_rownnz[row]; n++) {
+      const auto c = static_cast<size_t>(m->D_colind[n]);
+      if (diagonal && c != r) continue;
+      mb += moment[c] * in.b[c];
+      mm += moment[c] * in.mu[c];
+    }
+    form += in.mu[r] * moment[r] * mb;
+    if (!y.empty()) y[r] += weight * (in.mu[r] * mb + in.b[r] * mm);
+  }
+  for (int k = begin; k < end; k++) moment[static_cast<size_t>(d->moment_colind[k])] = 0;
+  return form;
+}
+
+void velocity_pullback(const mjData* d, int out, double velocity_bar, Vec qvel_bar) {
+  if (velocity_bar == 0) return;
+  const int begin = d->moment_rowadr[out];
+  for (int k = begin; k < begin + d->moment_rownnz[out]; k++) {
+    qvel_bar[static_cast<size_t>(d->moment_colind[k])] += velocity_bar * d->actuator_moment[k];
+  }
+}
 
 bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked) {
   std::copy(lambda.begin(), lambda.end(), masked.begin());
@@ -703,13 +492,13 @@ void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const Actu
 
 bool has_controllers(const mjModel* m) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
-    if (numeric(m, i)) return true;
+    if (is_controller(m, i)) return true;
   }
   return false;
 }
 
 std::string actuation_obstacle(const mjModel* m, int i) {
-  if (numeric(m, i) && m->actuator_trntype[i] == mjTRN_TENDON &&
+  if (is_controller(m, i) && m->actuator_trntype[i] == mjTRN_TENDON &&
       m->tendon_actfrclimited[m->actuator_trnid[2 * i]]) {
     return "a controller on a tendon with actuatorfrcrange";
   }

@@ -46,6 +46,15 @@ void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const Actu
 // analytic cotangent.
 bool has_controllers(const mjModel* m);
 
+// By its group: there is no force, and a step leaves its activations as they are. act_dot goes on.
+bool actuator_disabled(const mjModel* m, int actuator);
+
+// A control of value u that is clamped does not act; at its very bound the side within counts.
+bool control_clamped(const mjModel* m, int control, double u);
+
+// Of filters, at least MuJoCo's smallest number. [s]
+double time_constant(const mjModel* m, int actuator);
+
 // Names what of this actuator the pullback does not know; empty if it knows all.
 std::string actuation_obstacle(const mjModel* m, int actuator);
 
