@@ -2,6 +2,7 @@
 #ifndef DIFFMJ_DIFFMJ_H_
 #define DIFFMJ_DIFFMJ_H_
 
+#include "diffmj/adaptive.h"
 #include "diffmj/check.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"

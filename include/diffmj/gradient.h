@@ -48,10 +48,14 @@ struct Gradient {
   // are features that are off: 0.
   std::map<std::string, std::vector<double>> params;
   std::string message;  // of a batch: why every entry is NaN; empty if none is
+  // Of explicit Runge-Kutta methods: steps that were made again between checkpoints; of continuous
+  // adjoints, their own steps and evaluations.
+  long nrecomputed = 0, naccepted = 0, nrejected = 0, nevaluation = 0;
 };
 
-// The exact derivative of the discrete steps that were taken (discrete adjoint, all states kept),
-// with the constraint solver differentiated implicitly. Throws InputError if the trajectory failed,
+// The exact derivative of the discrete steps that were taken (discrete adjoint), their sizes held
+// fixed, with the constraint solver differentiated implicitly; or what AdaptiveOptions::adjoint
+// asks for instead. Throws InputError if the trajectory failed,
 // belongs to another model, or a cotangent has the wrong size or is not finite; RolloutError if the
 // gradient itself is not finite.
 [[nodiscard]] Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "diffmj/adaptive.h"
+
 struct mjModel_;
 typedef struct mjModel_ mjModel;
 
@@ -14,8 +16,24 @@ namespace diffmj {
 
 class ModelImpl;
 
-// MuJoCo's time-stepping schemes; kModel keeps what the model says.
-enum class Integrator { kModel, kEuler, kRk4, kImplicit, kImplicitFast, kDiscrete };
+// MuJoCo's time-stepping schemes, kModel keeps what the model says; then explicit Runge-Kutta
+// methods, adaptive but for the first.
+enum class Integrator {
+  kModel,
+  kEuler,
+  kRk4,
+  kImplicit,
+  kImplicitFast,
+  kDiscrete,
+  kExplicitEuler,
+  kHeun,
+  kMidpoint,
+  kRalston,
+  kBosh3,
+  kTsit5,
+  kDopri5,
+  kDopri8,
+};
 
 // How the derivative of one step is taken (docs/gradients.md).
 enum class GradientPath {
@@ -37,6 +55,8 @@ struct ModelOptions {
   // muscle's optimal length, of its largest velocity and of activation, so that flat pieces have a
   // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
   double muscle_smoothing = 0;
+  // Of the explicit Runge-Kutta methods; MuJoCo's integrators read none of it.
+  AdaptiveOptions adaptive = {};
 };
 
 // A copy is cheap: it shares the compiled model, which is never modified.
@@ -62,7 +82,10 @@ class Model {
   int ntangent() const { return 2 * nv() + na(); }  // size of a state's tangent
   double timestep() const;                          // [s]
 
-  Integrator integrator() const;  // never kModel
+  Integrator integrator() const;        // never kModel
+  const ModelOptions& options() const;  // as they were asked for
+  bool is_adaptive() const;             // the integrator is an explicit Runge-Kutta method of ours
+  double interval() const;  // [s] between rows of a trajectory: the timestep, unless adaptive
   GradientPath gradient_path() const;
   // Names what forced a slower path than was asked for; empty if nothing did.
   const std::string& gradient_path_reason() const;
@@ -91,7 +114,8 @@ std::vector<std::string> parameter_names();
 // Rows and numbers per row of such a field; InputError lists the names there are.
 std::pair<int, int> parameter_shape(const Model& model, const std::string& name);
 
-// "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words.
+// "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words; and
+// "explicit_euler", "heun", "midpoint", "ralston", "bosh3", "tsit5", "dopri5", "dopri8".
 const char* integrator_name(Integrator integrator);
 // The inverse; InputError lists the names there are.
 Integrator integrator_from_name(const std::string& name);

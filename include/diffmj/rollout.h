@@ -30,6 +30,9 @@ enum class Outcome {
   kNotFinite,    // MuJoCo found a state that is not finite or larger than its limit of 1e10
   kMujocoError,  // MuJoCo raised an error
   kInterrupted,  // RolloutOptions::interrupted returned true
+  // Of adaptive steps:
+  kBudgetExhausted,  // max_steps were made
+  kStepTooSmall,     // the tolerance is not met with the smallest step
 };
 const char* outcome_name(Outcome outcome);
 
@@ -47,6 +50,28 @@ struct StepRecord {
   int solver_niter = 0;  // iterations, over all islands
 };
 
+// What an explicit Runge-Kutta method did, over all intervals.
+struct SolverRecord {
+  std::vector<double> time;     // [s] where each step began, and where the last one ended
+  std::vector<int> first_step;  // nstep + 1: of each interval; the last is the number of steps
+  long naccepted = 0, nrejected = 0, nevaluation = 0;
+  double smallest_step = 0, largest_step = 0;  // [s], of accepted ones
+  // [s] of wall time: MuJoCo's stages over all evaluations, and the rollout
+  struct Seconds {
+    double position = 0, velocity = 0, actuation = 0, acceleration = 0, constraint = 0, total = 0;
+  };
+  Seconds seconds;
+  // Where the rollout ended; of one that failed, beyond the last row of the trajectory.
+  double end_time = 0;                              // [s]
+  std::vector<double> end_qpos, end_qvel, end_act;  // nq, nv, na
+
+  // For the way back: all steps with their stages, or the states of those in kept_step
+  // (AdaptiveOptions::checkpoints), as record/adaptive.h lays them out.
+  std::vector<double> kept;
+  std::vector<int> kept_nefc;
+  std::vector<int> kept_step;
+};
+
 struct Trajectory {
   int model_id = 0;  // of the model it was made with, or a copy of it
   int nq = 0, nv = 0, na = 0, nu = 0, nbody = 0;
@@ -55,7 +80,7 @@ struct Trajectory {
   std::vector<double> time;             // nstep + 1
   std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
   std::vector<double> qacc;             // nstep x nv: as mj_step leaves it; at the start of a step,
-                                        // for RK4 at its last stage
+                                        // for RK4 at its last stage; at the start of an interval
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
   std::vector<StepRecord> steps;        // nstep
   // Paths of tendons at the start of each step, so that the backward pass need not find them again:
@@ -66,6 +91,7 @@ struct Trajectory {
   // contact_begin[i] to contact_begin[i + 1]. Both are empty where contacts would not fit.
   std::vector<unsigned char> contacts;
   std::vector<size_t> contact_begin;  // nstep + 1
+  SolverRecord solver;                // of explicit Runge-Kutta methods; else empty
 
   // The inputs, as used: nstep_asked rows, or one row that was held, or nothing.
   std::vector<double> ctrl, qfrc_applied, xfrc_applied;
@@ -86,11 +112,15 @@ struct RolloutOptions {
   std::function<bool()> interrupted = {};
   // Called at the same times with the share of the work that is done, from 0 to 1.
   std::function<void(double)> progress = {};
+  // Of explicit Runge-Kutta methods: take the steps of this trajectory instead of choosing them, so
+  // that the result is a smooth function of the input. It must have as many rows.
+  const Trajectory* steps_of = nullptr;
 };
 
-// nstep calls of mj_step, bit for bit. Throws InputError on a wrong size or a number that is not
-// finite, MemoryError if the record does not fit; a rollout that fails on the way is returned with
-// its outcome and the steps that were completed.
+// nstep calls of mj_step, bit for bit; with an explicit Runge-Kutta method nstep intervals, each
+// of as many steps as its tolerance asks for. Throws InputError on a wrong size or a number that is
+// not finite, MemoryError if the record does not fit; a rollout that fails on the way is returned
+// with its outcome and the steps that were completed.
 [[nodiscard]] Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
                                  const RolloutOptions& options = {});
 

@@ -11,6 +11,10 @@ and be differentiated in the model's parameters:
     grad = traj.backward(site_xpos=dloss_dsite_xpos, params=["body_mass"])
     grad.params["body_mass"]
 
+Adaptive steps, accurate through stiff contact, are a matter of the integrator:
+
+    sim = diffmj.Simulator("model.xml", integrator="tsit5", rtol=1e-8, atol=1e-8)
+
 `Simulator.check` says whether the gradient of a model is right at a state.
 """
 
@@ -21,19 +25,24 @@ _require_mujoco()  # before the extension is loaded: it must not meet another ve
 from . import _diffmj  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
+    DivergedError,
     Error,
     FallbackWarning,
     InputError,
     MujocoError,
     OutOfMemoryError,
     RolloutError,
+    StepBudgetError,
+    StepSizeError,
     UnsupportedError,
 )
+from ._plot import plot_steps  # noqa: E402
 from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import (  # noqa: E402
     ConstraintForces,
     Contact,
     Gradient,
+    SolverSteps,
     Trajectory,
     Warning,
     parameter_names,
@@ -48,6 +57,7 @@ __all__ = [
     "ConstraintForces",
     "ConstraintKinks",
     "Contact",
+    "DivergedError",
     "Error",
     "FallbackWarning",
     "Gradient",
@@ -57,11 +67,15 @@ __all__ = [
     "OutOfMemoryError",
     "RolloutError",
     "Simulator",
+    "SolverSteps",
     "State",
+    "StepBudgetError",
+    "StepSizeError",
     "Trajectory",
     "UnsupportedError",
     "Warning",
     "__version__",
     "mujoco_version",
     "parameter_names",
+    "plot_steps",
 ]

@@ -40,6 +40,18 @@ class RolloutError(Error, RuntimeError):
         return type(self), (str(self),)
 
 
+class DivergedError(RolloutError):
+    """A state is not finite, or larger than MuJoCo's limit of 1e10."""
+
+
+class StepBudgetError(RolloutError):
+    """Adaptive steps: max_steps were made before the end."""
+
+
+class StepSizeError(RolloutError):
+    """Adaptive steps: the tolerance is not met with the smallest step."""
+
+
 class OutOfMemoryError(Error, MemoryError):
     """Memory for the result cannot be had; the message says how much was asked for."""
 
@@ -54,6 +66,9 @@ for _class in (
     UnsupportedError,
     MujocoError,
     RolloutError,
+    DivergedError,
+    StepBudgetError,
+    StepSizeError,
     OutOfMemoryError,
     FallbackWarning,
 ):

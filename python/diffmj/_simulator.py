@@ -16,7 +16,14 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
 from ._check import CheckReport
-from ._errors import FallbackWarning, InputError, RolloutError
+from ._errors import (
+    DivergedError,
+    FallbackWarning,
+    InputError,
+    RolloutError,
+    StepBudgetError,
+    StepSizeError,
+)
 from ._trajectory import Trajectory
 
 # what rollout takes: the dimensions of one row, and whether it may differ between steps
@@ -30,6 +37,22 @@ _ROWS: dict[str, tuple[tuple[str, ...], bool]] = {
     "mocap_pos": (("nmocap", "3"), False),
     "mocap_quat": (("nmocap", "4"), False),
     "time": ((), False),
+}
+
+
+# explicit Runge-Kutta methods
+_METHODS = (
+    "tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint", "ralston", "explicit_euler",
+)  # fmt: skip
+
+# options of theirs that are several numbers
+_TUPLES = {"pid": ("p", "i", "d"), "step_ratio": ("shrink", "grow")}
+
+# what a single rollout that failed raises
+_FAILURES = {
+    "not finite": DivergedError,
+    "budget exhausted": StepBudgetError,
+    "step too small": StepSizeError,
 }
 
 
@@ -70,14 +93,35 @@ class Simulator:
         fallback: bool = True,
         path: str = "analytic",
         muscle_smoothing: float = 0.0,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_steps: int | None = None,
+        step: float | None = None,
+        interval: float | None = None,
+        control: str | None = None,
+        adjoint: str | None = None,
+        checkpoints: int | None = None,
+        adjoint_rtol: float | None = None,
+        adjoint_atol: float | None = None,
+        min_step: float | None = None,
+        max_step: float | None = None,
+        pid: tuple[float, float, float] | None = None,
+        safety: float | None = None,
+        step_ratio: tuple[float, float] | None = None,
     ):
         """
+        Everything after muscle_smoothing is of the explicit Runge-Kutta methods, in which a rollout
+        of nstep rows is nstep intervals of as many steps as each needs.
+
         Args:
             model: an MjModel, which is copied (later changes to it have no effect here); the path
                 of an MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins
                 with '<'.
-            integrator: "model" keeps what the model says; otherwise "Euler", "RK4", "implicit",
-                "implicitfast" or "discrete".
+            integrator: "model" keeps what the model says; otherwise one of MuJoCo's, "Euler",
+                "RK4", "implicit", "implicitfast" or "discrete"; or an explicit Runge-Kutta method
+                with adaptive steps, "tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint",
+                "ralston", or with constant steps only, "explicit_euler".
             nthread: threads that a batch runs on; 0: one per core. Results do not depend on it.
             fallback: whether a feature of the model that `path` cannot serve sends the model to a
                 slower gradient path, with a FallbackWarning that names the feature. If not, it is
@@ -88,18 +132,55 @@ class Simulator:
                 pass, in units of the muscle's optimal length, of its largest velocity and of
                 activation, so that flat pieces have a slope near their ends: a surrogate of the
                 gradient. Rollouts do not depend on it. 0: the exact gradient.
+            rtol, atol: tolerances on each step's error in (tangent) positions, velocities and
+                activations; default 1e-6 and 1e-8.
+            max_steps: accepted and rejected steps that a rollout may make; default 100 000.
+            step: constant steps of this size [s] or a little less, an interval being a whole
+                number of them, instead of adaptive ones.
+            interval: time between rows of the trajectory and of ctrl [s]; default: the timestep.
+            control: "hold" (default) keeps a row of ctrl over its interval, as MuJoCo does;
+                "linear" goes straight from each row to the next and holds the last.
+            adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated"
+                solves the adjoint equation along their dense output; "backsolve" solves the states
+                backwards beside it, which damped contacts make unstable.
+            checkpoints: how many states inside the rollout are kept for the way back; the steps
+                between are made again, with the same bits. None: all steps with their stages.
+            adjoint_rtol, adjoint_atol: of "interpolated" and "backsolve"; default: rtol and atol.
+            min_step, max_step: bounds of a step [s]; default 1e-12 and none.
+            pid: coefficients of the step controller; default (0.2, 0.4, 0).
+            safety: factor on the step it asks for; default 0.9.
+            step_ratio: bounds of the ratio of a step to the one before; default (0.2, 10).
 
         Raises:
-            InputError: no such file, unknown integrator or path, a negative muscle_smoothing, or a
-                model without degrees of freedom.
+            InputError: no such file, unknown integrator or path, a negative muscle_smoothing, a
+                model without degrees of freedom, an option that makes no sense, or one of the
+                explicit Runge-Kutta methods with another integrator.
             MujocoError: the model does not compile.
             UnsupportedError: the model uses a feature without a derivative, or, with
                 fallback=False or muscle_smoothing > 0, one that `path` cannot serve; the message
                 names it.
         """
         self.nthread = nthread
+        adaptive = _adaptive_options(
+            str(integrator),
+            rtol=rtol,
+            atol=atol,
+            max_steps=max_steps,
+            step=step,
+            interval=interval,
+            control=control,
+            adjoint=adjoint,
+            checkpoints=checkpoints,
+            adjoint_rtol=adjoint_rtol,
+            adjoint_atol=adjoint_atol,
+            min_step=min_step,
+            max_step=max_step,
+            pid=pid,
+            safety=safety,
+            step_ratio=step_ratio,
+        )
         self._model = _load(
-            model, str(integrator), str(path), bool(fallback), float(muscle_smoothing)
+            model, str(integrator), str(path), bool(fallback), float(muscle_smoothing), adaptive
         )
         if self.gradient_path != path:
             warnings.warn(
@@ -155,8 +236,18 @@ class Simulator:
 
     @property
     def timestep(self) -> float:
-        """Step of time [s]."""
+        """The model's step of time [s]."""
         return self._model.timestep
+
+    @property
+    def interval(self) -> float:
+        """Time between rows of a trajectory [s]: the timestep, unless it was asked for otherwise."""
+        return self._model.interval
+
+    @property
+    def adjoint(self) -> str:
+        """How a gradient goes back through time: "discrete", "interpolated" or "backsolve"."""
+        return self._model.adaptive.adjoint
 
     @property
     def muscle_smoothing(self) -> float:
@@ -165,7 +256,7 @@ class Simulator:
 
     @property
     def integrator(self) -> str:
-        """MuJoCo's name of the integrator: "Euler", "RK4", "implicit", ..."""
+        """Name of the integrator: "Euler", "RK4", "implicit", ..., "tsit5", ..."""
         return self._model.integrator
 
     @property
@@ -222,8 +313,9 @@ class Simulator:
         mocap_quat: npt.ArrayLike | None = None,
         time: npt.ArrayLike = 0.0,
         nstep: int | None = None,
+        steps_of: Trajectory | None = None,
     ) -> Trajectory:
-        """nstep calls of mj_step, recorded.
+        """nstep calls of mj_step, recorded; with an explicit Runge-Kutta method nstep intervals.
 
         A batch: any argument may have a leading dimension B; those without it are shared. The
         rollouts of a batch run on threads, and none depends on the others. Two dimensions of ctrl
@@ -241,11 +333,14 @@ class Simulator:
             mocap_quat: (nmocap, 4) or (B, nmocap, 4), held; default: the model's.
             time: initial time [s], a number or (B,).
             nstep: number of steps; may be left out if an argument has one row per step.
+            steps_of: a single rollout by an explicit Runge-Kutta method whose steps are taken
+                instead of choosing them: the result is then a smooth function of the arguments.
 
         Raises:
             InputError: a wrong shape, a number that is not finite.
-            RolloutError: a single rollout diverged or MuJoCo raised an error; its attribute
-                `trajectory` holds the steps before. With a batch nothing is raised: a
+            RolloutError: a single rollout diverged (DivergedError), adaptive steps were too many
+                (StepBudgetError) or too small (StepSizeError), or MuJoCo raised an error; its
+                attribute `trajectory` holds the steps before. With a batch nothing is raised: a
                 RuntimeWarning names the rollouts that failed, and so do ok and message of the
                 trajectory.
             OutOfMemoryError: the record does not fit in memory.
@@ -268,10 +363,13 @@ class Simulator:
         batch = common_batch(who, inputs)
         steps = common_nstep(who, inputs, nstep)
         arrays = _input_arrays(inputs)
+        if steps_of is not None and steps_of.batch is not None:
+            raise InputError(f"{who}: steps_of is a batch, expected a single rollout")
+        given = None if steps_of is None else steps_of._record
         if batch is None:
-            record = _diffmj.rollout(self._model, arrays, steps)
+            record = _diffmj.rollout(self._model, arrays, steps, given)
         else:
-            record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread)
+            record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread, given)
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
         _report_failures(trajectory, record)
         return trajectory
@@ -393,10 +491,49 @@ class Simulator:
         )
 
 
+def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
+    out = _diffmj.AdaptiveOptions()
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and integrator not in _METHODS:
+        raise InputError(
+            f"Simulator: {', '.join(given)} is for the explicit Runge-Kutta methods "
+            f"({', '.join(_METHODS)}), but integrator is '{integrator}'"
+        )
+    for name, parts in _TUPLES.items():
+        if name in given:
+            values = given.pop(name)
+            try:
+                numbers = [float(x) for x in values]
+            except (TypeError, ValueError):
+                numbers = []
+            if len(numbers) != len(parts):
+                raise InputError(
+                    f"Simulator: {name} is {values!r}, expected {len(parts)} numbers"
+                )
+            for part, number in zip(parts, numbers, strict=True):
+                setattr(out, part, number)
+    for name, value in given.items():
+        if name in ("max_steps", "checkpoints"):
+            setattr(out, name, _integer("Simulator", name, value, least=1))
+        elif name in ("control", "adjoint"):
+            setattr(out, name, str(value))
+        else:
+            try:
+                setattr(out, name, float(value))
+            except (TypeError, ValueError):
+                raise InputError(f"Simulator: {name} is {value!r}, expected a number") from None
+    return out
+
+
 def _load(
-    model: Any, integrator: str, path: str, fallback: bool, muscle_smoothing: float
+    model: Any,
+    integrator: str,
+    path: str,
+    fallback: bool,
+    muscle_smoothing: float,
+    adaptive: _diffmj.AdaptiveOptions,
 ) -> _diffmj.Model:
-    options = (integrator, path, fallback, muscle_smoothing)
+    options = (integrator, path, fallback, muscle_smoothing, adaptive)
     if isinstance(model, mujoco.MjModel):
         return _diffmj.Model.from_address(model._address, *options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
@@ -429,7 +566,8 @@ def _report_failures(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) ->
     if not failed:
         return
     if trajectory.batch is None:
-        raise RolloutError(f"rollout: {record.message[0]}", trajectory)
+        failure = _FAILURES.get(record.outcome[0], RolloutError)
+        raise failure(f"rollout: {record.message[0]}", trajectory)
     shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
     warnings.warn(
         f"{len(failed)} of {trajectory.batch} rollouts failed (rollout {shown}); the first: "

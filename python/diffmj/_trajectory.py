@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,37 @@ class ConstraintForces:
 
 
 @dataclass(frozen=True, eq=False)
+class SolverSteps:
+    """What an explicit Runge-Kutta method did in a rollout; `plot_steps` draws it.
+
+    Attributes:
+        time: where each accepted step began, and where the last one ended [s].
+        first_step: (nstep + 1,), number of the first step of each interval; the last entry is the
+            number of steps.
+        accepted, rejected: number of steps.
+        evaluations: of MuJoCo's forward dynamics.
+        smallest_step, largest_step: of the accepted ones [s].
+        seconds: wall time by stage of MuJoCo ("position", "velocity", "actuation", "acceleration",
+            "constraint") over all evaluations, and "total".
+        end_time, end_qpos, end_qvel, end_act: where the rollout ended; of one that failed, beyond
+            the last row of the trajectory.
+    """
+
+    time: Array
+    first_step: npt.NDArray[np.int32]
+    accepted: int
+    rejected: int
+    evaluations: int
+    smallest_step: float
+    largest_step: float
+    seconds: dict[str, float]
+    end_time: float
+    end_qpos: Array
+    end_qvel: Array
+    end_act: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Gradient:
     """d(loss)/d(input) of a rollout. With a batch, B is the first dimension of every array; the
     entries of a rollout that failed are NaN.
@@ -107,6 +138,9 @@ class Gradient:
             Each field is moved alone: what the compiler derives from it (body_invweight0, ...) is
             not, but the masses of subtrees follow body_mass. For rows that are unit vectors
             (quaternions, jnt_axis) this is the gradient of the function that normalises them.
+        statistics: of explicit Runge-Kutta methods: "recomputed", steps that were made again
+            between checkpoints; "accepted", "rejected" and "evaluations" of continuous adjoints.
+            With a batch, lists.
     """
 
     qpos: Array
@@ -117,6 +151,7 @@ class Gradient:
     qfrc_applied: Array
     xfrc_applied: Array | None
     params: dict[str, Array]
+    statistics: dict[str, Any] = field(default_factory=dict)
 
 
 class Trajectory:
@@ -171,6 +206,34 @@ class Trajectory:
     def qacc(self) -> Array:
         """(nstep, nv): MuJoCo's qacc after each step."""
         return self._array(self._record.qacc)
+
+    @cached_property
+    def solver(self) -> SolverSteps | list[SolverSteps] | None:
+        """The steps of an explicit Runge-Kutta method, with a batch a list; None if MuJoCo
+        integrated.
+        """
+        if not self._sim._model.is_adaptive:
+            return None
+        out = []
+        for i in range(len(self._record)):
+            x = self._record.solver(i)
+            out.append(
+                SolverSteps(
+                    time=x.time,
+                    first_step=x.first_step,
+                    accepted=x.naccepted,
+                    rejected=x.nrejected,
+                    evaluations=x.nevaluation,
+                    smallest_step=x.smallest_step,
+                    largest_step=x.largest_step,
+                    seconds=x.seconds,
+                    end_time=x.end_time,
+                    end_qpos=x.end_qpos,
+                    end_qvel=x.end_qvel,
+                    end_act=x.end_act,
+                )
+            )
+        return out if self._batched else out[0]
 
     @cached_property
     def _poses(self) -> _diffmj.PosesBatch:
@@ -298,7 +361,8 @@ class Trajectory:
         ) = None,
     ) -> Gradient:
         """Pulls d(loss)/d(states), d(loss)/d(poses) and d(loss)/d(constraint forces) back to
-        d(loss)/d(inputs): the exact derivative of the steps that were taken.
+        d(loss)/d(inputs): the exact derivative of the steps that were taken, or what the
+        simulator's `adjoint` asks for instead.
 
         Every array has one row per state, nstep + 1 rows, as the arrays of this trajectory do (and
         B first, with a batch). A loss of the final state only has zeros in all other rows:
@@ -326,7 +390,8 @@ class Trajectory:
             InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
                 parameter, no such step, or a single rollout that failed.
             UnsupportedError: params or efc_force, and the model's gradient path is "differences";
-                efc_force, and the integrator is RK4.
+                efc_force, and the integrator is RK4 or an explicit Runge-Kutta method.
+            RolloutError: a continuous adjoint cannot be solved within its tolerance.
             KeyboardInterrupt: Ctrl-C.
         """
         sim = self._sim
@@ -370,6 +435,16 @@ class Trajectory:
                 shaped(out.xfrc_applied, nstep, sim.nbody, 6) if self._xfrc_applied else None
             ),
             params={name: shaped(out.param(name), *self._parameter_shape(name)) for name in names},
+            statistics={
+                word: x if self._batched else x[0]
+                for word, x in (
+                    ("recomputed", out.nrecomputed),
+                    ("accepted", out.naccepted),
+                    ("rejected", out.nrejected),
+                    ("evaluations", out.nevaluation),
+                )
+                if sim._model.is_adaptive
+            },
         )
 
     def _row(self, name: str) -> tuple[int, ...]:

@@ -48,6 +48,15 @@ auto field(std::vector<double> Gradient::*member) {
   };
 }
 
+// a number of each
+auto counts(long Gradient::*member) {
+  return [member](const GradientBatch& batch) {
+    std::vector<long> out;
+    for (const Gradient& x : batch.items) out.push_back(x.*member);
+    return out;
+  };
+}
+
 }  // namespace
 
 void bind_gradient(nb::module_& m) {
@@ -84,7 +93,11 @@ void bind_gradient(nb::module_& m) {
             return side_by_side(
                 batch, [&](const Gradient& x) -> const auto& { return x.params.at(name); });
           },
-          "name"_a, kOwner, "Of a field of mjModel that was asked for.");
+          "name"_a, kOwner, "Of a field of mjModel that was asked for.")
+      .def_prop_ro("nrecomputed", counts(&Gradient::nrecomputed))
+      .def_prop_ro("naccepted", counts(&Gradient::naccepted))
+      .def_prop_ro("nrejected", counts(&Gradient::nrejected))
+      .def_prop_ro("nevaluation", counts(&Gradient::nevaluation));
 
   m.def(
       "rollout_pullback",

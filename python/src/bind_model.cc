@@ -1,4 +1,5 @@
 // include/diffmj/model.h and state.h
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <cstdint>
@@ -22,45 +23,85 @@ GradientPath gradient_path_from_name(const std::string& name) {
 }
 
 ModelOptions options(const std::string& integrator, const std::string& gradient_path, bool fallback,
-                     double muscle_smoothing) {
+                     double muscle_smoothing, const AdaptiveOptions& adaptive) {
   return {.integrator = integrator_from_name(integrator),
           .path = gradient_path_from_name(gradient_path),
           .fallback = fallback,
-          .muscle_smoothing = muscle_smoothing};
+          .muscle_smoothing = muscle_smoothing,
+          .adaptive = adaptive};
+}
+
+// an attribute of AdaptiveOptions::stepping
+template <class T>
+auto get(T StepControl::*member) {
+  return [member](const AdaptiveOptions& o) { return o.stepping.*member; };
+}
+template <class T>
+auto set(T StepControl::*member) {
+  return [member](AdaptiveOptions& o, T value) { o.stepping.*member = value; };
 }
 
 }  // namespace
 
 void bind_model(nb::module_& m) {
+  // every attribute may be set; names are checked when a model is made
+  nb::class_<AdaptiveOptions>(m, "AdaptiveOptions", "Options of explicit Runge-Kutta methods.")
+      .def(nb::init<>())
+      .def_rw("step", &AdaptiveOptions::step)
+      .def_rw("interval", &AdaptiveOptions::interval)
+      .def_rw("checkpoints", &AdaptiveOptions::checkpoints, nb::none())
+      .def_rw("adjoint_rtol", &AdaptiveOptions::adjoint_rtol, nb::none())
+      .def_rw("adjoint_atol", &AdaptiveOptions::adjoint_atol, nb::none())
+      .def_prop_rw(
+          "control", [](const AdaptiveOptions& o) { return control_name(o.control); },
+          [](AdaptiveOptions& o, const std::string& x) { o.control = control_from_name(x); })
+      .def_prop_rw(
+          "adjoint", [](const AdaptiveOptions& o) { return adjoint_name(o.adjoint); },
+          [](AdaptiveOptions& o, const std::string& x) { o.adjoint = adjoint_from_name(x); })
+      .def_prop_rw("rtol", get(&StepControl::rtol), set(&StepControl::rtol))
+      .def_prop_rw("atol", get(&StepControl::atol), set(&StepControl::atol))
+      .def_prop_rw("p", get(&StepControl::p), set(&StepControl::p))
+      .def_prop_rw("i", get(&StepControl::i), set(&StepControl::i))
+      .def_prop_rw("d", get(&StepControl::d), set(&StepControl::d))
+      .def_prop_rw("safety", get(&StepControl::safety), set(&StepControl::safety))
+      .def_prop_rw("shrink", get(&StepControl::shrink), set(&StepControl::shrink))
+      .def_prop_rw("grow", get(&StepControl::grow), set(&StepControl::grow))
+      .def_prop_rw("min_step", get(&StepControl::min_step), set(&StepControl::min_step))
+      .def_prop_rw("max_step", get(&StepControl::max_step), set(&StepControl::max_step))
+      .def_prop_rw("max_steps", get(&StepControl::max_steps), set(&StepControl::max_steps));
+
   nb::class_<Model>(m, "Model", "A compiled MuJoCo model, constant and shared by all threads.")
       .def_static(
           "from_file",
           [](const std::string& file, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing) {
+             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_file(file, options(integrator, path, fallback, muscle_smoothing));
+            return Model::from_file(
+                file, options(integrator, path, fallback, muscle_smoothing, adaptive));
           },
-          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
+          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
           "Reads an MJCF, URDF or MJB file.")
       .def_static(
           "from_xml",
           [](const std::string& mjcf, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing) {
+             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_xml(mjcf, options(integrator, path, fallback, muscle_smoothing));
+            return Model::from_xml(mjcf,
+                                   options(integrator, path, fallback, muscle_smoothing, adaptive));
           },
-          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
+          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
           "Compiles an MJCF string.")
       .def_static(
           "from_address",
           [](uintptr_t address, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing) {
+             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
             // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
-            return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
-                                       options(integrator, path, fallback, muscle_smoothing));
+            return Model::from_mjmodel(
+                reinterpret_cast<const mjModel*>(address),
+                options(integrator, path, fallback, muscle_smoothing, adaptive));
           },
-          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a,
+          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
           "Copies the mjModel at MjModel._address.")
       .def(
           "tightened",
@@ -78,7 +119,13 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("nbody", &Model::nbody, "Bodies.")
       .def_prop_ro("nmocap", &Model::nmocap, "Mocap bodies.")
       .def_prop_ro("nsite", &Model::nsite, "Sites.")
-      .def_prop_ro("timestep", &Model::timestep, "Step of time [s].")
+      .def_prop_ro("timestep", &Model::timestep, "The model's step of time [s].")
+      .def_prop_ro("interval", &Model::interval, "Time between rows of a trajectory [s].")
+      .def_prop_ro("is_adaptive", &Model::is_adaptive,
+                   "The integrator is an explicit Runge-Kutta method of ours.")
+      .def_prop_ro(
+          "adaptive", [](const Model& model) { return model.options().adaptive; },
+          "Options of explicit Runge-Kutta methods.")
       .def_prop_ro(
           "integrator", [](const Model& model) { return integrator_name(model.integrator()); },
           "MuJoCo's name of the integrator.")

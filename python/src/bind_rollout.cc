@@ -90,6 +90,12 @@ auto rows_of(std::vector<T> ConstraintForces::*member) {
   };
 }
 
+template <class T>
+auto solver_rows(std::vector<T> SolverRecord::*member) {
+  return
+      [member](const SolverRecord& x) { return copied((x.*member).data(), {(x.*member).size()}); };
+}
+
 // get(trajectory) of every trajectory
 template <class Get>
 auto each(Get get) {
@@ -98,6 +104,11 @@ auto each(Get get) {
     for (const Trajectory& trajectory : batch.items) out.push_back(get(trajectory));
     return out;
   };
+}
+
+RolloutOptions with_steps_of(RolloutOptions options, const TrajectoryBatch* steps_of) {
+  if (steps_of) options.steps_of = &steps_of->items.at(0);
+  return options;
 }
 
 }  // namespace
@@ -162,7 +173,34 @@ void bind_rollout(nb::module_& m) {
                    each([](const Trajectory& t) { return std::string(outcome_name(t.outcome)); }))
       .def_prop_ro("message", each([](const Trajectory& t) { return t.message; }))
       .def_prop_ro("failed_dof", each([](const Trajectory& t) { return t.failed_dof; }))
-      .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }));
+      .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }))
+      .def(
+          "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
+          nb::rv_policy::reference_internal, "What the solver of rollout i did.");
+
+  nb::class_<SolverRecord>(m, "SolverRecord", "What an explicit Runge-Kutta method did.")
+      .def_prop_ro("time", solver_rows(&SolverRecord::time), kOwner)
+      .def_prop_ro("first_step", solver_rows(&SolverRecord::first_step), kOwner)
+      .def_prop_ro("end_qpos", solver_rows(&SolverRecord::end_qpos), kOwner)
+      .def_prop_ro("end_qvel", solver_rows(&SolverRecord::end_qvel), kOwner)
+      .def_prop_ro("end_act", solver_rows(&SolverRecord::end_act), kOwner)
+      .def_ro("end_time", &SolverRecord::end_time)
+      .def_ro("naccepted", &SolverRecord::naccepted)
+      .def_ro("nrejected", &SolverRecord::nrejected)
+      .def_ro("nevaluation", &SolverRecord::nevaluation)
+      .def_ro("smallest_step", &SolverRecord::smallest_step)
+      .def_ro("largest_step", &SolverRecord::largest_step)
+      .def_prop_ro("seconds", [](const SolverRecord& x) {
+        const SolverRecord::Seconds& s = x.seconds;
+        nb::dict out;
+        out["position"] = s.position;
+        out["velocity"] = s.velocity;
+        out["actuation"] = s.actuation;
+        out["acceleration"] = s.acceleration;
+        out["constraint"] = s.constraint;
+        out["total"] = s.total;
+        return out;
+      });
 
   nb::class_<PosesBatch>(m, "PosesBatch", "Poses at every state: batch x rows x width.")
       .def_prop_ro("xpos", pose(&Poses::xpos), kOwner)
@@ -193,29 +231,34 @@ void bind_rollout(nb::module_& m) {
 
   m.def(
       "rollout",
-      [](const Model& model, const InputArrays& inputs, int nstep) {
+      [](const Model& model, const InputArrays& inputs, int nstep,
+         const TrajectoryBatch* steps_of) {
         Signals signals;
         return signals.run([&] {
           TrajectoryBatch batch;
-          batch.items.push_back(rollout(model, inputs.at(0), nstep, signals.options(1)));
+          batch.items.push_back(
+              rollout(model, inputs.at(0), nstep, with_steps_of(signals.options(1), steps_of)));
           batch.nstep = batch.items[0].nstep;
           return batch;
         });
       },
-      "model"_a, "inputs"_a, "nstep"_a, "One rollout.");
+      "model"_a, "inputs"_a, "nstep"_a, "steps_of"_a.none(), "One rollout.");
   m.def(
       "rollout_batch",
-      [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread) {
+      [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread,
+         const TrajectoryBatch* steps_of) {
         Signals signals;
         return signals.run([&] {
           std::vector<RolloutInput> each_input;
           for (size_t i = 0; i < size; i++) each_input.push_back(inputs.at(i));
           return TrajectoryBatch{
-              .items = rollout_batch(model, each_input, nstep, signals.options(nthread)),
+              .items = rollout_batch(model, each_input, nstep,
+                                     with_steps_of(signals.options(nthread), steps_of)),
               .nstep = nstep};
         });
       },
-      "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "Rollouts on a pool of threads.");
+      "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "steps_of"_a.none(),
+      "Rollouts on a pool of threads.");
   m.def(
       "poses",
       [](const Model& model, const TrajectoryBatch& batch) {

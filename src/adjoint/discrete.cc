@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "adjoint/continuous.h"
+#include "adjoint/reverse_steps.h"
 #include "base/require.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
@@ -27,11 +30,12 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
                      std::to_string(c.efc_force.size()) +
                      " entries, expected one per step, nstep = " + std::to_string(t.nstep));
   }
-  if (model.integrator() == Integrator::kRk4 ||
-      model.gradient_path() == GradientPath::kDifferences) {
+  const bool stages = model.is_adaptive() || model.integrator() == Integrator::kRk4;
+  if (stages || model.gradient_path() == GradientPath::kDifferences) {
     throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
-                           (model.integrator() == Integrator::kRk4
-                                ? "integrator RK4, whose step has four sets of forces"
+                           (stages
+                                ? std::string("integrator ") + integrator_name(model.integrator()) +
+                                      ", whose steps have several sets of forces"
                                 : "steps that are differentiated by differences") +
                            "; use Euler, implicit or implicitfast");
   }
@@ -160,16 +164,30 @@ std::string not_finite(const Trajectory& t, int step) {
          "horizon, or a smaller timestep if the motion is unstable";
 }
 
-void copy_row(const Matrix& from, int i, std::vector<double>& to) {
-  std::copy(from.data(), from.data() + from.cols(),
-            to.begin() + static_cast<ptrdiff_t>(i) * from.cols());
+void add_row(const Matrix& from, int i, std::vector<double>& to) {
+  double* row = to.data() + static_cast<ptrdiff_t>(i) * from.cols();
+  for (Eigen::Index k = 0; k < from.cols(); k++) row[k] += from(0, k);
+}
+
+// The accepted steps of an interval, the last one first.
+bool interval_pullback(ReverseSteps& steps, int interval, StepBar& bar, StopSignal& stop) {
+  const int last = steps.first(interval + 1) - 1;
+  for (int n = last; n >= steps.first(interval); n--) {
+    if (stop.poll()) return false;
+    if (n < last) {
+      bar.next = bar.x;
+      bar.x.setZero();
+    }
+    steps.load(n, false).pullback(bar);
+  }
+  return true;
 }
 
 }  // namespace
 
-SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
-                              Gradient& gradient, Workspace& workspace, StopSignal& stop,
-                              int& failed_step) {
+SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
+                             Gradient& gradient, Workspace& workspace, StopSignal& stop,
+                             int& failed_step) {
   const ModelImpl& impl = model.impl();
   const auto nv = static_cast<size_t>(t.nv);
   allocate(t, 0, gradient);
@@ -188,16 +206,30 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
     add_cotangent(model, t, cotangents, i, x_bar);
     add_pose_cotangent(model, t, cotangents, i, x_bar.first(nv), bar.params, workspace);
   };
+  const bool discrete = model.options().adaptive.adjoint == Adjoint::kDiscrete;
+  std::optional<ReverseSteps> steps;
+  std::optional<ContinuousAdjoint> continuous;
+  if (model.is_adaptive() && discrete) steps.emplace(model, t, workspace);
+  if (model.is_adaptive() && !discrete) continuous.emplace(model, t, bar, workspace);
   add(t.nstep);
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
     bar.next = bar.x;
-    for (Matrix* x : {&bar.x, &bar.ctrl, &bar.qfrc_applied, &bar.xfrc_applied}) x->setZero();
+    for (Matrix* x : {&bar.x, &bar.ctrl, &bar.ctrl_end, &bar.qfrc_applied, &bar.xfrc_applied}) {
+      x->setZero();
+    }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
-    step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
-    copy_row(bar.ctrl, i, gradient.ctrl);
-    copy_row(bar.qfrc_applied, i, gradient.qfrc_applied);
-    copy_row(bar.xfrc_applied, i, gradient.xfrc_applied);
+    if (continuous) {
+      if (!continuous->interval(i, bar, stop)) return SweepOutcome::kStopped;
+    } else if (steps) {
+      if (!interval_pullback(*steps, i, bar, stop)) return SweepOutcome::kStopped;
+    } else {
+      step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
+    }
+    add_row(bar.ctrl, i, gradient.ctrl);
+    if (i + 1 < t.nstep) add_row(bar.ctrl_end, i + 1, gradient.ctrl);
+    add_row(bar.qfrc_applied, i, gradient.qfrc_applied);
+    add_row(bar.xfrc_applied, i, gradient.xfrc_applied);
     if (!bar.x.allFinite() || !bar.ctrl.allFinite()) {
       failed_step = i;
       return SweepOutcome::kNotFinite;
@@ -214,6 +246,13 @@ SweepOutcome discrete_adjoint(const Model& model, const Trajectory& t, const Cot
   std::copy_n(x_bar.begin() + t.nv, nv, gradient.qvel.begin());
   std::copy_n(x_bar.begin() + 2 * t.nv, gradient.act.size(), gradient.act.begin());
   qpos_cotangent_to_ambient(model, row(t.qpos, 0, t.nq), gradient.qpos_tangent, gradient.qpos);
+  if (steps) gradient.nrecomputed = steps->nrecomputed();
+  if (continuous) {
+    gradient.nrecomputed = continuous->nrecomputed();
+    gradient.naccepted = continuous->steps().naccepted;
+    gradient.nrejected = continuous->steps().nrejected;
+    gradient.nevaluation = continuous->times().count;
+  }
   return SweepOutcome::kSuccess;
 }
 
@@ -229,8 +268,7 @@ Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
   WorkspaceLease workspace(model.impl());
   Gradient gradient;
   int failed_step = 0;
-  switch (
-      discrete_adjoint(model, trajectory, cotangents, gradient, *workspace, stop, failed_step)) {
+  switch (rollout_adjoint(model, trajectory, cotangents, gradient, *workspace, stop, failed_step)) {
     case SweepOutcome::kSuccess:
       break;
     case SweepOutcome::kStopped:
@@ -264,8 +302,8 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
       try {
         WorkspaceLease workspace(model.impl());
         int failed_step = 0;
-        if (discrete_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
-                             failed_step) == SweepOutcome::kNotFinite) {
+        if (rollout_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
+                            failed_step) == SweepOutcome::kNotFinite) {
           failure = not_finite(trajectories[k], failed_step);
         }
       } catch (const Error& error) {
@@ -295,7 +333,14 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   StepBar bar;
   bar.resize(impl, model.ntangent(), false);
   bar.next.setIdentity();
-  step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);
+  if (model.is_adaptive()) {
+    ReverseSteps steps(model, t, *workspace);
+    StopSignal never({});
+    interval_pullback(steps, 0, bar, never);
+    bar.ctrl += bar.ctrl_end;
+  } else {
+    step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);
+  }
   return {.A = {bar.x.data(), bar.x.data() + bar.x.size()},
           .B = {bar.ctrl.data(), bar.ctrl.data() + bar.ctrl.size()}};
 }

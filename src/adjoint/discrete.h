@@ -13,10 +13,12 @@ namespace diffmj {
 
 enum class SweepOutcome { kSuccess, kStopped, kNotFinite };
 
-// Every state of the trajectory is kept. failed_step is the step whose pullback is not finite.
-SweepOutcome discrete_adjoint(const Model& model, const Trajectory& trajectory,
-                              const Cotangents& cotangents, Gradient& gradient,
-                              Workspace& workspace, StopSignal& stop, int& failed_step);
+// The way back through a trajectory, interval by interval where its integrator has more than one
+// step there, by the adjoint that the model asks for. failed_step is the step whose pullback is not
+// finite.
+SweepOutcome rollout_adjoint(const Model& model, const Trajectory& trajectory,
+                             const Cotangents& cotangents, Gradient& gradient, Workspace& workspace,
+                             StopSignal& stop, int& failed_step);
 
 }  // namespace diffmj
 

@@ -1,6 +1,7 @@
 #include "integrate/manifold.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "diffmj/state.h"
 
@@ -51,19 +52,14 @@ void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar
       });
 }
 
-void rk_velocity(const mjModel* m, CVec u, CVec v, Vec k) {
+void stage_velocity(const mjModel* m, CVec u, CVec v, Vec k) {
   std::copy(v.begin(), v.end(), k.begin());
-  if (!kRk4CorrectsRotations) return;
   for_each_coordinate(
       m, [&](int, int dof) { vector3(k, dof) = dexpinv(vector3(u, dof), vector3(v, dof)); },
       [](int, int) {});
 }
 
-void rk_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar) {
-  if (!kRk4CorrectsRotations) {
-    eigen(v_bar) += eigen(k_bar);
-    return;
-  }
+void stage_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar) {
   for_each_coordinate(
       m,
       [&](int, int dof) {
@@ -73,6 +69,22 @@ void rk_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_ba
         vector3(v_bar, dof) += vv_bar;
       },
       [&](int, int dof) { v_bar[static_cast<size_t>(dof)] += k_bar[static_cast<size_t>(dof)]; });
+}
+
+void position_rate_pullback(const mjModel* m, CVec v, CVec rate_bar, Vec q_bar, Vec v_bar) {
+  eigen(v_bar) += eigen(rate_bar);
+  for_each_coordinate(
+      m,
+      [&](int, int dof) { vector3(q_bar, dof) += vector3(v, dof).cross(vector3(rate_bar, dof)); },
+      [](int, int) {});
+}
+
+void position_magnitudes(const mjModel* m, CVec qpos, Vec magnitude) {
+  for_each_coordinate(
+      m, [&](int, int dof) { vector3(magnitude, dof).setOnes(); },
+      [&](int q, int dof) {
+        magnitude[static_cast<size_t>(dof)] = std::abs(qpos[static_cast<size_t>(q)]);
+      });
 }
 
 void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,

@@ -15,10 +15,17 @@ namespace diffmj {
 // q' = q ⊕ u. Adds to q_bar and u_bar (nv each, tangent).
 void integrate_pos_pullback(const mjModel* m, CVec u, CVec q_next_bar, Vec q_bar, Vec u_bar);
 
-// k = dexpinv(u) v for rotations, k = v elsewhere: the Munthe-Kaas correction of RK4.
-void rk_velocity(const mjModel* m, CVec u, CVec v, Vec k);
+// k = dexpinv(u) v for rotations, k = v elsewhere: the Munthe-Kaas correction of a stage.
+void stage_velocity(const mjModel* m, CVec u, CVec v, Vec k);
 // Adds to u_bar and v_bar.
-void rk_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar);
+void stage_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u_bar, Vec v_bar);
+
+// The continuous counterpart: a perturbation θ of q (q exp(θ)) follows θ' = δv - v × θ where q
+// rotates, θ' = δv elsewhere. Adds to q_bar and v_bar what they receive of θ'.
+void position_rate_pullback(const mjModel* m, CVec v, CVec rate_bar, Vec q_bar, Vec v_bar);
+
+// |q| by dof, 1 for rotations: what errors of positions are relative to.
+void position_magnitudes(const mjModel* m, CVec qpos, Vec magnitude);
 
 }  // namespace diffmj
 

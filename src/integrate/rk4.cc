@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "integrate/manifold.h"
-#include "integrate/metric.h"
+#include "integrate/stages_pullback.h"
 #include "integrate/step.h"
+#include "integrate/tableau.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/vector_field.h"
@@ -15,11 +16,7 @@
 namespace diffmj {
 namespace {
 
-constexpr int kStages = 4;
-constexpr double kA[kStages][kStages] = {
-    {0, 0, 0, 0}, {0.5, 0, 0, 0}, {0, 0.5, 0, 0}, {0, 0, 1, 0}};
-constexpr double kB[kStages] = {1. / 6, 1. / 3, 1. / 3, 1. / 6};
-constexpr double kC[kStages] = {0, 0.5, 0.5, 1};
+constexpr size_t kStages = kRk4.nstage;
 
 // y += s x
 void add_scaled(Vec y, double s, CVec x) {
@@ -40,7 +37,7 @@ StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double
 void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const double h = m->opt.timestep;
-  for (int i = 0; i < kStages; i++) {
+  for (size_t i = 0; i < kStages; i++) {
     Workspace::Stage& stage = workspace.stages[i];
     if (!stage.data) stage.data = make_data(impl);
     mjData* d = stage.data.get();
@@ -51,13 +48,13 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
     std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
     std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
     std::copy(in.act.begin(), in.act.end(), stage.act.begin());
-    for (int j = 0; j < i; j++) {
+    for (size_t j = 0; j < i; j++) {
       const Workspace::Stage& before = workspace.stages[j];
-      add_scaled(stage.u, h * kA[i][j], before.k);
-      add_scaled(stage.qvel, h * kA[i][j], before.qacc);
-      add_scaled(stage.act, h * kA[i][j], before.act_dot);
+      add_scaled(stage.u, h * kRk4.A[i][j], before.k);
+      add_scaled(stage.qvel, h * kRk4.A[i][j], before.qacc);
+      add_scaled(stage.act, h * kRk4.A[i][j], before.act_dot);
     }
-    const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
+    const StepInput at = stage_input(in, stage, in.time + kRk4.c[i] * h);
     try {
       mj_call("mj_forward", [&] {
         mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1);
@@ -71,7 +68,11 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
     std::copy(d->qacc, d->qacc + impl.nv, stage.qacc.begin());
     std::copy(d->act_dot, d->act_dot + impl.na, stage.act_dot.begin());
     stage.nefc = d->nefc;
-    rk_velocity(m, stage.u, stage.qvel, stage.k);
+    if (kRk4CorrectsRotations) {
+      stage_velocity(m, stage.u, stage.qvel, stage.k);
+    } else {
+      stage.k = stage.qvel;
+    }
   }
 }
 
@@ -80,29 +81,11 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
 void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
-  const int nv = impl.nv, na = impl.na;
+  const int na = impl.na;
   const double h = m->opt.timestep;
   const Eigen::Index ncotangent = bar.next.rows();
   run_stages(impl, in, workspace);
-
-  for (Workspace::Stage& stage : workspace.stages) {
-    stage.u_bar.setZero(ncotangent, nv);
-    stage.x_bar.setZero(ncotangent, 2 * nv + na);
-  }
-
-  // q' = q ⊕ U,  U = h Σ b_i k_i
-  Vec U = workspace.F;
-  std::fill(U.begin(), U.end(), 0.0);
-  for (int i = 0; i < kStages; i++) add_scaled(U, h * kB[i], workspace.stages[i].k);
-  Matrix& U_bar = workspace.b_bar;
-  U_bar.setZero(ncotangent, nv);
-  for (Eigen::Index c = 0; c < ncotangent; c++) {
-    integrate_pos_pullback(m, U, row_part(bar.next, c, 0, nv), row_part(bar.x, c, 0, nv),
-                           row_part(U_bar, c, 0, nv));
-  }
-
-  // v' = v + h Σ b_i a_i
-  bar.x.middleCols(nv, nv) += bar.next.middleCols(nv, nv);
+  step_end_pullback(impl, kRk4, h, bar, workspace);
 
   // act' = next(act, Σ b_i act_dot_i), with the actuator velocities of one of the stages
   std::vector<double>& act_dot = workspace.saved_act_dot;
@@ -110,88 +93,42 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
   act_dot_bar.setZero(ncotangent, na);
   if (na > 0) {
     std::fill(act_dot.begin(), act_dot.end(), 0.0);
-    for (int i = 0; i < kStages; i++) add_scaled(act_dot, kB[i], workspace.stages[i].act_dot);
+    for (size_t i = 0; i < kStages; i++)
+      add_scaled(act_dot, kRk4.b[i], workspace.stages[i].act_dot);
     workspace.act_next_bar = bar.next.rightCols(na);
     evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
                     workspace);
     next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
                              act_dot_bar, workspace);
   }
-  for (int i = 0; i < kStages; i++) {
-    Workspace::Stage& stage = workspace.stages[i];
-    stage.k_bar = h * kB[i] * U_bar;
-    stage.a_bar = h * kB[i] * bar.next.middleCols(nv, nv);
-    stage.act_dot_bar = kB[i] * act_dot_bar;
+  for (size_t i = 0; i < kStages; i++) {
+    workspace.stages[i].act_dot_bar = kRk4.b[i] * act_dot_bar;
   }
 
-  // stages, last first
-  for (int i = kStages - 1; i >= 0; i--) {
-    Workspace::Stage& stage = workspace.stages[i];
-    const StepInput at = stage_input(in, stage, in.time + kC[i] * h);
-    const bool analytic = impl.path == GradientPath::kAnalytic,
-               constrained = !analytic || stage.nefc > 0;
-    std::swap(workspace.data, stage.data);
-    if (constrained) newton_factorize(m, workspace.data.get(), stage.qacc, workspace);
-
-    // a_i, act_dot_i = F(x_i)
+  const auto field = [&](size_t i, Workspace::Stage& stage) {
     const bool activation_stage = na > 0 && i == kRk4ActivationStage;
     OracleMultipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
     if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
-    const CVec act_from = activation_stage ? in.act : CVec(),
-               act_dot_from = activation_stage ? CVec(act_dot) : CVec();
-    const VectorFieldBar to{stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params};
-    if (analytic) {
-      Matrix& lambda = workspace.lambda;
-      if (constrained) {
-        solve_lambda(impl, stage.a_bar, lambda, workspace);
-      } else {
-        // H is M, and so is Mhat
-        lambda.resize(ncotangent, nv);
-        for (Eigen::Index c = 0; c < ncotangent; c++) {
-          metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
-                                  row_part(lambda, c, 0, nv), workspace);
-        }
-      }
-      analytic_field_pullback(impl,
-                              {.in = at,
-                               .qacc = stage.qacc,
-                               .b = {},
-                               .act_from = act_from,
-                               .act_dot_from = act_dot_from,
-                               .constrained = constrained},
-                              lambda, multipliers, to, workspace);
-    } else {
-      vector_field_pullback(impl,
-                            {.in = at,
-                             .qacc = stage.qacc,
-                             .F = {},
-                             .act_from = act_from,
-                             .act_dot_from = act_dot_from,
-                             .act_next = activation_stage},
-                            stage.a_bar, multipliers, to, workspace);
-    }
-
     std::swap(workspace.data, stage.data);
-
-    for (Eigen::Index c = 0; c < ncotangent; c++) {
-      // k_i = dexpinv(u_i) v_i
-      rk_velocity_pullback(m, stage.u, stage.qvel, row_part(stage.k_bar, c, 0, nv),
-                           row_part(stage.u_bar, c, 0, nv), row_part(stage.x_bar, c, nv, nv));
-      // q_i = q ⊕ u_i
-      integrate_pos_pullback(m, stage.u, row_part(stage.x_bar, c, 0, nv), row_part(bar.x, c, 0, nv),
-                             row_part(stage.u_bar, c, 0, nv));
+    if (impl.path != GradientPath::kAnalytic || stage.nefc > 0) {
+      newton_factorize(m, workspace.data.get(), stage.qacc, workspace);
     }
-    // u_i, v_i and act_i are sums over the stages before
-    bar.x.rightCols(nv + na) += stage.x_bar.rightCols(nv + na);
-    for (int j = 0; j < i; j++) {
-      if (kA[i][j] == 0) continue;
-      Workspace::Stage& before = workspace.stages[j];
-      before.k_bar += h * kA[i][j] * stage.u_bar;
-      before.a_bar += h * kA[i][j] * stage.x_bar.middleCols(nv, nv);
-      before.act_dot_bar += h * kA[i][j] * stage.x_bar.rightCols(na);
+    stage_field_pullback(
+        impl, stage_input(in, stage, in.time + kRk4.c[i] * h), activation_stage ? in.act : CVec(),
+        activation_stage ? CVec(act_dot) : CVec(), stage, multipliers,
+        {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
+    std::swap(workspace.data, stage.data);
+  };
+  // act_i is a sum over the stages before
+  const auto activations = [&](size_t i, Workspace::Stage& stage) {
+    bar.x.rightCols(na) += stage.x_bar.rightCols(na);
+    for (size_t j = 0; j < i; j++) {
+      if (kRk4.A[i][j] == 0) continue;
+      workspace.stages[j].act_dot_bar += h * kRk4.A[i][j] * stage.x_bar.rightCols(na);
     }
-  }
+  };
+  stages_pullback(impl, kRk4, h, kRk4CorrectsRotations, bar, workspace, field, activations);
 }
 
 }  // namespace diffmj

@@ -64,6 +64,7 @@ void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
   next.setZero(ncotangent, 2 * impl.nv + impl.na);
   x.setZero(ncotangent, 2 * impl.nv + impl.na);
   ctrl.setZero(ncotangent, impl.nu);
+  ctrl_end.setZero(ncotangent, impl.nu);
   qfrc_applied.setZero(ncotangent, impl.nv);
   xfrc_applied.setZero(ncotangent, xfrc ? 6 * impl.nbody : 0);
 }

@@ -23,6 +23,7 @@ struct StepBar {
   Matrix next;               // 2 nv + na, in: of (q', v', act')
   Matrix x;                  // 2 nv + na, added to: of (q, v, act)
   Matrix ctrl;               // nu, added to
+  Matrix ctrl_end = {};      // nu, added to: where controls are linear, of the next row
   Matrix qfrc_applied;       // nv, added to
   Matrix xfrc_applied;       // 6 nbody, added to; no columns: not wanted
   CVec efc_force = {};       // in: of the step's constraint forces, of one cotangent; empty: 0

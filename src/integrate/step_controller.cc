@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "diffmj/error.h"
@@ -42,9 +43,9 @@ void ErrorNorm::add(std::span<const double> error, double magnitude) {
 
 double ErrorNorm::value() const { return n_ == 0 ? 0 : std::sqrt(sum_ / static_cast<double>(n_)); }
 
-StepController::StepController(const StepControllerOptions& options, int embedded_order)
+StepController::StepController(const StepControl& options, int embedded_order)
     : options_(options), k_(embedded_order + 1) {
-  const StepControllerOptions& o = options_;
+  const StepControl& o = options_;
   require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol", o.rtol, "a number ≥ 0");
   require(o.atol >= 0 && std::isfinite(o.atol), "atol", o.atol, "a number ≥ 0");
   require(o.rtol + o.atol > 0, "rtol + atol", o.rtol + o.atol, "a number > 0");
@@ -80,7 +81,7 @@ StepAttempt StepController::attempt(double t, double end, const StepControllerSt
 
 StepOutcome StepController::judge(double t, double h, double error,
                                   StepControllerState& state) const {
-  const StepControllerOptions& o = options_;
+  const StepControl& o = options_;
 
   // accepted; written so that a NaN is not
   if (error <= 1) {

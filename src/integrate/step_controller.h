@@ -11,8 +11,9 @@
 #define DIFFMJ_INTEGRATE_STEP_CONTROLLER_H_
 
 #include <cstddef>
-#include <limits>
 #include <span>
+
+#include "diffmj/adaptive.h"
 
 namespace diffmj {
 
@@ -31,18 +32,6 @@ class ErrorNorm {
   double rtol_, atol_;
   double sum_ = 0;
   size_t n_ = 0;
-};
-
-struct StepControllerOptions {
-  double rtol = 1e-6;
-  double atol = 1e-8;
-  double p = 0.2, i = 0.4, d = 0;  // PID coefficients
-  double safety = 0.9;
-  double shrink = 0.2, grow = 10;  // bounds of h'/h
-  // [s] A step that is rejected at min_step, or at 16 roundings of t, is given up.
-  double min_step = 1e-12;
-  double max_step = std::numeric_limits<double>::infinity();  // [s]
-  long max_steps = 100000;                                    // accepted and rejected ones
 };
 
 enum class StepOutcome {
@@ -70,9 +59,9 @@ struct StepAttempt {
 class StepController {
  public:
   // Throws InputError naming the option that makes no sense, or for a method without an estimate.
-  StepController(const StepControllerOptions& options, int embedded_order);
+  StepController(const StepControl& options, int embedded_order);
 
-  const StepControllerOptions& options() const { return options_; }
+  const StepControl& options() const { return options_; }
   ErrorNorm error_norm() const { return {options_.rtol, options_.atol}; }
 
   // The step from t towards end. What is left is halved rather than cut into a step and a sliver.
@@ -93,7 +82,7 @@ class StepController {
   double minimum(double t) const;            // [s] the smallest step at t
   double limited(double t, double h) const;  // h between it and max_step
 
-  StepControllerOptions options_;
+  StepControl options_;
   double k_;  // q + 1
 };
 

@@ -36,6 +36,8 @@ static_assert(low_order_conditions(exact::kHeun));
 static_assert(low_order_conditions(exact::kMidpoint));
 static_assert(low_order_conditions(exact::kRalston));
 static_assert(low_order_conditions(exact::kBosh3));
+static_assert(low_order_conditions(exact::kRk4));
+static_assert(conditions(exact::kRk4, 5));
 
 static_assert(low_order_conditions(exact::kTsit5));
 static_assert(conditions(exact::kTsit5, 5));

@@ -8,7 +8,7 @@
 // double, in tableau.cc. docs/derivations/adaptive.md, eq. 1 and 2.
 //
 //   method                                                stages  order  dense output
-//   euler, heun, midpoint, ralston                           1-2    1-2  cubic Hermite
+//   explicit_euler, heun, midpoint, ralston                  1-2    1-2  cubic Hermite
 //   bosh3   3(2) [Bogacki89]                                   4      3  cubic Hermite
 //   tsit5   5(4) [Tsitouras11]                                 7      5  of order 4, his
 //   dopri5  5(4) 7M [DormandPrince80]                          7      5  of order 4 [Shampine86]
@@ -112,7 +112,7 @@ constexpr Tableau rounded(const ExactTableau& t) {
 // clang-format off
 
 inline constexpr ExactTableau kEuler = complete({
-    .name = "euler", .nstage = 1, .order = 1,
+    .name = "explicit_euler", .nstage = 1, .order = 1,
     .b = {1}});
 
 inline constexpr ExactTableau kHeun = complete({
@@ -136,6 +136,12 @@ inline constexpr ExactTableau kBosh3 = complete({
     .A = {{{}, {0.5L}, {0, 0.75L}}},
     .b = {2.0L / 9, 1.0L / 3, 4.0L / 9},
     .bhat = {7.0L / 24, 0.25L, 1.0L / 3, 0.125L}});
+
+// MuJoCo's own, which has neither estimate nor dense output there (integrate/rk4.cc).
+inline constexpr ExactTableau kRk4 = complete({
+    .name = "rk4", .nstage = 4, .order = 4,
+    .A = {{{}, {0.5L}, {0, 0.5L}, {0, 0, 1}}},
+    .b = {1.0L / 6, 1.0L / 3, 1.0L / 3, 1.0L / 6}});
 
 // bhat of his paper, with bhat_7 = 1/66. Another b - bhat, 1.65 times this one, is met as well.
 // The dense output is the only one of degree 4 and order 4 that is continuous with its derivative
@@ -266,11 +272,13 @@ inline constexpr Tableau kEuler = exact::rounded(exact::kEuler);
 inline constexpr Tableau kHeun = exact::rounded(exact::kHeun);
 inline constexpr Tableau kMidpoint = exact::rounded(exact::kMidpoint);
 inline constexpr Tableau kRalston = exact::rounded(exact::kRalston);
+inline constexpr Tableau kRk4 = exact::rounded(exact::kRk4);
 inline constexpr Tableau kBosh3 = exact::rounded(exact::kBosh3);
 inline constexpr Tableau kTsit5 = exact::rounded(exact::kTsit5);
 inline constexpr Tableau kDopri5 = exact::rounded(exact::kDopri5);
 inline constexpr Tableau kDopri8 = exact::rounded(exact::kDopri8);
 
+// The methods a user may ask for.
 inline constexpr std::array<const Tableau*, 8> kTableaus = {&kEuler, &kHeun,  &kMidpoint, &kRalston,
                                                             &kBosh3, &kTsit5, &kDopri5,   &kDopri8};
 

@@ -34,7 +34,7 @@ void read_mass_matrix(const mjModel* m, const mjData* d, Matrix& M);
 inline constexpr bool kRk4CorrectsRotations = mjVERSION_HEADER >= 4000000;
 
 // The stage of RK4 whose actuator velocities the next activations read (the bristle of a dcmotor).
-inline constexpr int kRk4ActivationStage = mjVERSION_HEADER >= 4000000 ? 0 : 3;
+inline constexpr size_t kRk4ActivationStage = mjVERSION_HEADER >= 4000000 ? 0 : 3;
 
 // Actuators whose joint is at its actuatorfrcrange do not count in the derivatives of implicit
 // integrators.

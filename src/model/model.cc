@@ -11,11 +11,14 @@
 
 #include "diffmj/error.h"
 #include "diffmj/version.h"
+#include "integrate/step_controller.h"
+#include "integrate/tableau.h"
 #include "mj/call.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
 #include "model/parameters.h"
 #include "model/workspace.h"
+#include "record/checkpoints.h"
 #include "stages/analytic.h"
 
 namespace diffmj {
@@ -23,13 +26,21 @@ namespace {
 
 constexpr int kErrorSize = 2048;
 
-constexpr std::array<std::pair<Integrator, const char*>, 6> kIntegratorNames = {{
+constexpr std::array<std::pair<Integrator, const char*>, 14> kIntegratorNames = {{
     {Integrator::kModel, "model"},
     {Integrator::kEuler, "Euler"},
     {Integrator::kRk4, "RK4"},
     {Integrator::kImplicit, "implicit"},
     {Integrator::kImplicitFast, "implicitfast"},
     {Integrator::kDiscrete, "discrete"},
+    {Integrator::kExplicitEuler, "explicit_euler"},
+    {Integrator::kHeun, "heun"},
+    {Integrator::kMidpoint, "midpoint"},
+    {Integrator::kRalston, "ralston"},
+    {Integrator::kBosh3, "bosh3"},
+    {Integrator::kTsit5, "tsit5"},
+    {Integrator::kDopri5, "dopri5"},
+    {Integrator::kDopri8, "dopri8"},
 }};
 
 std::atomic<int> next_model_id{1};
@@ -80,7 +91,10 @@ Integrator integrator_from_name(const std::string& name) {
 }
 
 ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
-    : id(next_model_id++), mj_(std::move(compiled)) {
+    : id(next_model_id++),
+      options(options),
+      muscle_smoothing(options.muscle_smoothing),
+      mj_(std::move(compiled)) {
   mjModel* m = mj_.get();
   nq = static_cast<int>(m->nq);
   nv = static_cast<int>(m->nv);
@@ -95,7 +109,7 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
     if (m->actuator_actadr[i] < 0) continue;
     std::fill_n(act_actuator.begin() + m->actuator_actadr[i], m->actuator_actnum[i], i);
   }
-  if (options.integrator != Integrator::kModel) m->opt.integrator = to_mujoco(options.integrator);
+  choose_integrator();
   refuse_unsupported();
 
   // a bad state must be an error with its step and dof, not a silent reset to qpos0
@@ -103,9 +117,54 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   // sensors do not act back on the motion
   m->opt.disableflags |= mjDSBL_SENSOR;
 
+  // step control would see the solver's tolerance as noise of the vector field
+  if (tableau) tighten(m->opt);
   tight_ = copy_model(m);
-  mjOption& opt = tight_->opt;
-  opt.disableflags |= mjDSBL_WARMSTART;
+  tighten(tight_->opt);
+  tight_->opt.disableflags |= mjDSBL_WARMSTART;
+
+  choose_path();
+  choose_advance();
+}
+
+ModelImpl::~ModelImpl() = default;
+
+void ModelImpl::choose_integrator() {
+  mjModel* m = mj_.get();
+  const Integrator asked = options.integrator;
+  tableau = find_tableau(integrator_name(asked));
+  interval = m->opt.timestep;
+  if (!tableau) {
+    if (asked != Integrator::kModel) m->opt.integrator = to_mujoco(asked);
+    return;
+  }
+  // RK4 has no matrix of its own, so that the stages and their pullbacks are those of the field
+  m->opt.integrator = mjINT_RK4;
+  const AdaptiveOptions& o = options.adaptive;
+  const auto require = [](const char* name, double value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    throw InputError(std::string(name) + " is " + std::to_string(value) + ", expected a time ≥ 0");
+  };
+  require("interval", o.interval);
+  require("step", o.step);
+  if (o.interval > 0) interval = o.interval;
+  if (o.step == 0 && tableau->embedded_order == 0) {
+    throw InputError(std::string("integrator ") + tableau->name +
+                     " has no estimate of its error: give it a constant step, or use tsit5");
+  }
+  if (o.step == 0) (void)StepController(o.stepping, tableau->embedded_order);  // checks
+  if (o.checkpoints) (void)Checkpoints(*o.checkpoints);                        // checks
+  for (const auto& [name, value] :
+       {std::pair{"adjoint_rtol", o.adjoint_rtol}, {"adjoint_atol", o.adjoint_atol}}) {
+    if (value && !(*value >= 0 && std::isfinite(*value))) {
+      throw InputError(std::string(name) + " is " + std::to_string(*value) +
+                       ", expected a number ≥ 0");
+    }
+  }
+}
+
+// The solver at machine precision.
+void ModelImpl::tighten(mjOption& opt) const {
   // the three solvers minimise the same function; Newton alone reaches machine precision
   opt.solver =
       opt.noslip_iterations > 0 || opt.integrator == mjINT_DISCRETE ? opt.solver : +mjSOL_NEWTON;
@@ -117,12 +176,7 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   opt.noslip_tolerance = 0;
   opt.ccd_tolerance = 1e-12;
   opt.ccd_iterations = 200;
-
-  choose_path(options);
-  choose_advance();
 }
-
-ModelImpl::~ModelImpl() = default;
 
 void ModelImpl::refuse_unsupported() const {
   const mjModel* m = mj_.get();
@@ -166,7 +220,7 @@ void ModelImpl::refuse_unsupported() const {
   }
 }
 
-void ModelImpl::choose_path(const ModelOptions& options) {
+void ModelImpl::choose_path() {
   const mjModel* m = mj_.get();
   const bool implicit =
       m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
@@ -185,9 +239,6 @@ void ModelImpl::choose_path(const ModelOptions& options) {
     throw InputError("muscle_smoothing is " + std::to_string(options.muscle_smoothing) +
                      ", expected a width of at least 0");
   }
-  muscle_smoothing = options.muscle_smoothing;
-  path_asked = options.path;
-  fallback = options.fallback;
   path = options.path;
   if (!path_reason.empty()) {
     path = GradientPath::kDifferences;
@@ -205,7 +256,13 @@ void ModelImpl::choose_path(const ModelOptions& options) {
                            "; leave muscle_smoothing at 0");
   }
   if (path == options.path) path_reason.clear();
-  if (!fallback && path > options.path) {
+  if (tableau && path == GradientPath::kDifferences) {
+    throw UnsupportedError(
+        std::string("integrator ") + tableau->name +
+        " needs the derivative of the vector field, and the path differences has none" +
+        (path_reason.empty() ? "" : ": " + path_reason) + "; use one of MuJoCo's integrators");
+  }
+  if (!options.fallback && path > options.path) {
     throw UnsupportedError(path_reason +
                            ", and fallback is off: allow it (fallback = true), or "
                            "take the feature out of the model");
@@ -303,8 +360,35 @@ int Model::nmocap() const { return impl_->nmocap; }
 int Model::nsite() const { return static_cast<int>(mj()->nsite); }
 double Model::timestep() const { return impl_->mj()->opt.timestep; }
 Integrator Model::integrator() const {
+  if (impl_->tableau) return impl_->options.integrator;
   return static_cast<Integrator>(impl_->mj()->opt.integrator + 1);
 }
+const ModelOptions& Model::options() const { return impl_->options; }
+bool Model::is_adaptive() const { return impl_->tableau != nullptr; }
+double Model::interval() const { return impl_->interval; }
+
+const char* control_name(Control control) { return control == Control::kHold ? "hold" : "linear"; }
+
+const char* adjoint_name(Adjoint adjoint) {
+  return adjoint == Adjoint::kDiscrete       ? "discrete"
+         : adjoint == Adjoint::kInterpolated ? "interpolated"
+                                             : "backsolve";
+}
+
+Control control_from_name(const std::string& name) {
+  for (const Control x : {Control::kHold, Control::kLinear}) {
+    if (name == control_name(x)) return x;
+  }
+  throw InputError("control '" + name + "' is not known; use hold or linear");
+}
+
+Adjoint adjoint_from_name(const std::string& name) {
+  for (const Adjoint x : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+    if (name == adjoint_name(x)) return x;
+  }
+  throw InputError("adjoint '" + name + "' is not known; use discrete, interpolated or backsolve");
+}
+
 GradientPath Model::gradient_path() const { return impl_->path; }
 const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
 double Model::muscle_smoothing() const { return impl_->muscle_smoothing; }
@@ -338,10 +422,7 @@ int Model::keyframe(const std::string& name) const {
 }
 
 Model Model::tightened() const {
-  const ModelOptions options{.path = impl_->path_asked,
-                             .fallback = impl_->fallback,
-                             .muscle_smoothing = impl_->muscle_smoothing};
-  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), options));
+  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), options()));
 }
 
 }  // namespace diffmj

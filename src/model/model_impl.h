@@ -13,6 +13,9 @@
 namespace diffmj {
 
 class Workspace;
+template <class Real>
+struct TableauOf;  // integrate/tableau.h
+using Tableau = TableauOf<double>;
 
 // How mj_step turns accelerations into velocities, v' = v + h b.
 enum class Advance {
@@ -37,18 +40,22 @@ class ModelImpl {
   Advance advance = Advance::kExplicit;
   // Euler: as soon as any joint is damped, the step is implicit in it.
   bool euler_damps = false;
-  GradientPath path_asked = GradientPath::kAnalytic, path = GradientPath::kAnalytic;
+  const ModelOptions options;        // as they were asked for
+  const Tableau* tableau = nullptr;  // of an explicit Runge-Kutta method; null: MuJoCo integrates
+  double interval = 0;               // [s] between rows of a trajectory
+  GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
-  bool fallback = true;
-  double muscle_smoothing = 0;  // as in ModelOptions
+  const double muscle_smoothing;  // as in options
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;
   void give_back(std::unique_ptr<Workspace> workspace) const;
 
  private:
+  void choose_integrator();
+  void tighten(mjOption& opt) const;
   void refuse_unsupported() const;
-  void choose_path(const ModelOptions& options);
+  void choose_path();
   void choose_advance();
 
   MjModelPtr mj_, tight_;

@@ -1,5 +1,6 @@
 #include "model/workspace.h"
 
+#include "integrate/tableau.h"
 #include "mj/call.h"
 
 namespace diffmj {
@@ -46,11 +47,18 @@ Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()), tendon_fits(impl
     x->resize(nout);
   }
   for (auto* x : {&actuation_step, &actuation_center, &actuation_psi}) x->resize(nactuator);
-  for (Stage& stage : stages) {
-    stage.qpos.resize(nq);
-    for (auto* x : {&stage.qvel, &stage.qacc, &stage.u, &stage.k}) x->resize(nv);
-    for (auto* x : {&stage.act, &stage.act_dot}) x->resize(na);
-  }
+  stages.resize(impl.tableau ? impl.tableau->nk + 1 : kRk4.nstage);
+  for (Stage& stage : stages) stage.resize(impl);
+  between.resize(impl);
+  for (auto* x : {&error, &x0_size, &x1_size}) x->resize(std::max(nv, na));
+}
+
+void Workspace::Stage::resize(const ModelImpl& impl) {
+  const auto nv = static_cast<size_t>(impl.nv), na = static_cast<size_t>(impl.na);
+  qpos.resize(static_cast<size_t>(impl.nq));
+  for (auto* x : {&qvel, &qacc, &u, &k}) x->resize(nv);
+  for (auto* x : {&act, &act_dot}) x->resize(na);
+  ctrl.resize(static_cast<size_t>(impl.nu));
 }
 
 std::unique_ptr<Workspace> ModelImpl::take_workspace() const {

@@ -86,15 +86,21 @@ class Workspace {
   std::vector<double> tangent_center, tangent_plus, tangent_minus;  // 2 nv + na
   Eigen::VectorXd difference;                                       // 2 nv + na
 
-  // RK4: the four stages
+  // Runge-Kutta: the stages of a step, and for methods of ours the state after it
   struct Stage {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
-    int nefc = 0;
-    MjDataPtr data;                                  // made when first needed
+    std::vector<double> ctrl;                            // nu
+    int nefc = 0, ncon = 0;
+    MjDataPtr data;                                  // of RK4; made when first needed
     Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;  // ncotangent x ...
+
+    void resize(const ModelImpl& impl);
   };
-  Stage stages[4];
+  std::vector<Stage> stages;
+  Stage between;                                // a state within a step
+  std::vector<double> error, x0_size, x1_size;  // nv: error of a step, what it is relative to
+  Matrix ctrl_bar;                              // ncotangent x nu: of a stage
 };
 
 }  // namespace diffmj

@@ -80,6 +80,10 @@ const char* outcome_name(Outcome outcome) {
       return "MuJoCo error";
     case Outcome::kInterrupted:
       return "interrupted";
+    case Outcome::kBudgetExhausted:
+      return "budget exhausted";
+    case Outcome::kStepTooSmall:
+      return "step too small";
   }
   return "?";
 }

@@ -1,5 +1,10 @@
 #include "stages/vector_field.h"
 
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "diffmj/error.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
 
@@ -27,6 +32,46 @@ void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const 
 }
 
 }  // namespace
+
+void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspace,
+                  EvaluationTimes& times) {
+  using Clock = std::chrono::steady_clock;
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  Clock::time_point last = Clock::now();
+  const auto lap = [&last](double& seconds) {
+    const Clock::time_point now = Clock::now();
+    seconds += std::chrono::duration<double>(now - last).count();
+    last = now;
+  };
+  times.count++;
+  try {
+    mj_call("mj_forward", [&] {
+      write_input(m, d, in);
+      mj_fwdPosition(m, d);
+      lap(times.position);
+      mj_fwdVelocity(m, d);
+      lap(times.velocity);
+      mj_fwdActuation(m, d);
+      lap(times.actuation);
+      mj_fwdAcceleration(m, d);
+      lap(times.acceleration);
+      mj_fwdConstraint(m, d);
+      lap(times.constraint);
+    });
+    for (int i = 0; i < std::max(1, std::min(d->nisland, +mjNISLAND)); i++) {
+      times.solver_niter += d->solver_niter[i];
+    }
+  } catch (const MujocoError&) {
+    // MuJoCo left in the middle of something
+    const std::vector<double> pos(d->mocap_pos, d->mocap_pos + 3 * impl.nmocap),
+        quat(d->mocap_quat, d->mocap_quat + 4 * impl.nmocap);
+    mj_resetData(m, d);
+    std::copy(pos.begin(), pos.end(), d->mocap_pos);
+    std::copy(quat.begin(), quat.end(), d->mocap_quat);
+    throw;
+  }
+}
 
 void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace) {

@@ -15,6 +15,17 @@ struct VectorFieldBar {
   ParameterBar params = {};
 };
 
+// Seconds in each stage of MuJoCo's forward dynamics, and how often it was evaluated.
+struct EvaluationTimes {
+  double position = 0, velocity = 0, actuation = 0, acceleration = 0, constraint = 0;
+  long count = 0, solver_niter = 0;  // evaluations; iterations, over all islands
+};
+
+// mj_forward at the input, solver and all; the result is in the workspace's mjData. Throws
+// MujocoError, after which that data is as new.
+void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspace,
+                  EvaluationTimes& times);
+
 // Evaluates what the pullback reads at the input: the smooth stages, where no constraint acts, or
 // all of them and the Newton matrix.
 void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,

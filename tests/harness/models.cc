@@ -498,6 +498,13 @@ Operation rollout_operation(const Scene& scene, int nstep) {
   const auto nv = static_cast<size_t>(model.nv()), na = static_cast<size_t>(model.na()),
              nq = static_cast<size_t>(model.nq()), n = static_cast<size_t>(model.ntangent());
   const auto rows = static_cast<size_t>(nstep) + 1;
+  // differences are taken with the steps of the unperturbed rollout: their sizes are not
+  // differentiated
+  std::shared_ptr<const Trajectory> base;
+  if (model.is_adaptive()) {
+    base = std::make_shared<const Trajectory>(rollout(model, scene.input(), nstep));
+    if (!base->ok()) throw Error(scene.name + ": " + base->message);
+  }
   // x of the harness is z itself; the perturbation of a rotation is applied once, from scene.x
   const auto run = [=](const Vector& z) {
     const State x = plus(model, scene.x, std::span(z).first(n));
@@ -512,7 +519,7 @@ Operation rollout_operation(const Scene& scene, int nstep) {
     input.act = x.act;
     input.ctrl = ctrl;
     input.qfrc_applied = force;
-    Trajectory t = rollout(model, input, nstep);
+    Trajectory t = rollout(model, input, nstep, {.steps_of = base.get()});
     if (!t.ok()) throw Error(scene.name + ": " + t.message);
     return t;
   };

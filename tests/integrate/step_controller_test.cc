@@ -48,7 +48,7 @@ TEST(ErrorNorm, NothingThatIsNotFinitePasses) {
 }
 
 TEST(StepController, FactorIsThatOfTheFormula) {
-  const StepControllerOptions o = {.p = 0.3, .i = 0.5, .d = 0.1, .max_step = 100};
+  const StepControl o = {.p = 0.3, .i = 0.5, .d = 0.1, .max_step = 100};
   const StepController controller(o, 4);
   StepControllerState state = {.h = 0.2, .error1 = 0.5, .error2 = 0.1};
   ASSERT_EQ(controller.judge(0, 0.2, 0.3, state), StepOutcome::kAccepted);
@@ -66,7 +66,7 @@ TEST(StepController, FactorIsThatOfTheFormula) {
 }
 
 TEST(StepController, DefaultCoefficients) {
-  const StepControllerOptions o;
+  const StepControl o;
   EXPECT_EQ(o.p, 0.2);
   EXPECT_EQ(o.i, 0.4);
   EXPECT_EQ(o.d, 0);
@@ -145,7 +145,7 @@ TEST(StepController, OutcomesOfFailure) {
 }
 
 TEST(StepController, RejectsOptionsThatMakeNoSense) {
-  const auto message = [](const StepControllerOptions& o, int order) -> std::string {
+  const auto message = [](const StepControl& o, int order) -> std::string {
     try {
       const StepController controller(o, order);
     } catch (const InputError& e) {
@@ -198,7 +198,7 @@ struct Integrated {
 };
 
 // integrates to 20 in so many intervals
-Integrated integrate(const Tableau& m, const StepControllerOptions& options, int ninterval) {
+Integrated integrate(const Tableau& m, const StepControl& options, int ninterval) {
   const StepController controller(options, m.embedded_order);
   Integrated run;
   std::vector<Vector> k(m.nk, Vector(2));
@@ -279,7 +279,7 @@ TEST(StepController, ErrorFollowsTheTolerance) {
 }
 
 TEST(StepController, IntervalsCostLittle) {
-  const StepControllerOptions options = {.rtol = 1e-6, .atol = 1e-6};
+  const StepControl options = {.rtol = 1e-6, .atol = 1e-6};
   const Integrated one = integrate(kTsit5, options, 1), many = integrate(kTsit5, options, 100);
   const long steps = one.state.naccepted + one.state.nrejected;
   EXPECT_LT(many.state.naccepted + many.state.nrejected, steps + 2 * 100);

@@ -6,11 +6,12 @@
 //
 // steps again [Griewank00]. Going forward, the state dropped for a new one is that which leaves the
 // least to be made again if the rollout ended now. docs/derivations/adaptive.md, eq. 6 and 7.
-#ifndef DIFFMJ_ADJOINT_CHECKPOINTS_H_
-#define DIFFMJ_ADJOINT_CHECKPOINTS_H_
+#ifndef DIFFMJ_RECORD_CHECKPOINTS_H_
+#define DIFFMJ_RECORD_CHECKPOINTS_H_
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace diffmj {
@@ -44,6 +45,8 @@ class Checkpoints {
   std::optional<int> keep(int step);
   // Backward: steps 0, ..., nstep - 1 were made. next() then says what to do, up to kDone.
   void reverse(int nstep);
+  // The same of another's rollout: slot i holds state step_of_slot[i].
+  void reverse(int nstep, std::span<const int> step_of_slot);
   CheckpointAction next();
   // Steps that the way back will make again, if the rollout ends after nstep.
   int64_t nrecompute(int nstep) const;
@@ -68,4 +71,4 @@ class Checkpoints {
 
 }  // namespace diffmj
 
-#endif  // DIFFMJ_ADJOINT_CHECKPOINTS_H_
+#endif  // DIFFMJ_RECORD_CHECKPOINTS_H_

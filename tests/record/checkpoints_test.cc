@@ -1,4 +1,4 @@
-#include "adjoint/checkpoints.h"
+#include "record/checkpoints.h"
 
 #include <gtest/gtest.h>
 

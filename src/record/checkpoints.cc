@@ -1,4 +1,4 @@
-#include "adjoint/checkpoints.h"
+#include "record/checkpoints.h"
 
 #include <algorithm>
 #include <string>
@@ -121,6 +121,17 @@ void Checkpoints::reverse(int nstep) {
     free_.push_back(kept_.back().slot);
     kept_.pop_back();
   }
+}
+
+void Checkpoints::reverse(int nstep, std::span<const int> step_of_slot) {
+  clear();
+  free_.resize(static_cast<size_t>(nslot_) - step_of_slot.size());  // the first ones are taken
+  for (size_t slot = 0; slot < step_of_slot.size(); slot++) {
+    kept_.push_back({step_of_slot[slot], static_cast<int>(slot)});
+  }
+  std::sort(kept_.begin(), kept_.end(),
+            [](const Kept& a, const Kept& b) { return a.step < b.step; });
+  reverse(nstep);
 }
 
 CheckpointAction Checkpoints::next() {

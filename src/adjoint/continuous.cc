@@ -1,0 +1,263 @@
+#include "adjoint/continuous.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "diffmj/error.h"
+#include "integrate/manifold.h"
+#include "record/trajectory.h"
+#include "stages/acceleration/actuation.h"
+
+namespace diffmj {
+
+ContinuousAdjoint::Quadrature::Quadrature(const StepBar& bar) {
+  ctrl.setZero(1, bar.ctrl.cols());
+  ctrl_end.setZero(1, bar.ctrl.cols());
+  qfrc_applied.setZero(1, bar.qfrc_applied.cols());
+  xfrc_applied.setZero(1, bar.xfrc_applied.cols());
+  for (size_t i = 0; i < params.size(); i++) params[i].assign(bar.params.field[i].size(), 0.0);
+}
+
+void ContinuousAdjoint::Quadrature::clear() {
+  for (Matrix* x : {&ctrl, &ctrl_end, &qfrc_applied, &xfrc_applied}) x->setZero();
+  for (std::vector<double>& x : params) std::fill(x.begin(), x.end(), 0.0);
+}
+
+void ContinuousAdjoint::Quadrature::add(double weight, const Quadrature& other) {
+  ctrl += weight * other.ctrl;
+  ctrl_end += weight * other.ctrl_end;
+  qfrc_applied += weight * other.qfrc_applied;
+  xfrc_applied += weight * other.xfrc_applied;
+  for (size_t i = 0; i < params.size(); i++) {
+    eigen(Vec(params[i])) += weight * eigen(CVec(other.params[i]));
+  }
+}
+
+void ContinuousAdjoint::Quadrature::add_to(StepBar& bar) const {
+  bar.ctrl += ctrl;
+  bar.ctrl_end += ctrl_end;
+  bar.qfrc_applied += qfrc_applied;
+  bar.xfrc_applied += xfrc_applied;
+  for (size_t i = 0; i < params.size(); i++) {
+    eigen(bar.params.field[i]) += eigen(CVec(params[i]));
+  }
+}
+
+ParameterBar ContinuousAdjoint::Quadrature::parameter_bar() {
+  ParameterBar bar;
+  for (size_t i = 0; i < params.size(); i++) bar.field[i] = params[i];
+  return bar;
+}
+
+ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& trajectory,
+                                     const StepBar& bar, Workspace& workspace)
+    : model_(model),
+      impl_(model.impl()),
+      trajectory_(trajectory),
+      tableau_(*impl_.tableau),
+      workspace_(workspace),
+      first_(bar),
+      stage_(bar),
+      sum_(bar) {
+  const AdaptiveOptions& o = model.options().adaptive;
+  if (o.adjoint == Adjoint::kBacksolve) {
+    back_.emplace(impl_, workspace);
+    x_.emplace(impl_);
+  } else {
+    steps_.emplace(model, trajectory, workspace);
+  }
+  if (o.step == 0) {
+    StepControl control = o.stepping;
+    control.rtol = o.adjoint_rtol.value_or(control.rtol);
+    control.atol = o.adjoint_atol.value_or(control.atol);
+    controller_.emplace(control, tableau_.embedded_order);
+  }
+  const int n = 2 * impl_.nv + impl_.na;
+  for (Matrix* x : {&p_, &p_stage_, &p_next_}) x->setZero(1, n);
+  rates_.setZero(static_cast<Eigen::Index>(tableau_.nstage), n);
+  warmstart_.assign(static_cast<size_t>(impl_.nv), 0.0);
+}
+
+bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
+  in_ = interval_input(model_, trajectory_, i);
+  p_ = bar.next;
+  knows_first_ = false;
+  const std::vector<double>& time = trajectory_.solver.time;
+  const auto begin = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i)]),
+             end = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i) + 1]);
+  if (state_.h == 0) state_.h = time[end] - time[end - 1];
+  if (back_) {
+    const auto set = [](CVec from, std::vector<double>& to) {
+      to.assign(from.begin(), from.end());
+    };
+    set(row(trajectory_.qpos, i + 1, trajectory_.nq), x_->qpos);
+    set(row(trajectory_.qvel, i + 1, trajectory_.nv), x_->qvel);
+    set(row(trajectory_.act, i + 1, trajectory_.na), x_->act);
+    x_->time = time[end];
+    x_->nefc = -1;
+    along_ = &*back_;
+  }
+  for (size_t n = end; n-- > begin;) {
+    if (steps_) {
+      along_ = &steps_->load(static_cast<int>(n), true);
+      step_begin_ = time[n];
+      step_size_ = time[n + 1] - time[n];
+      for (int j = 0; j < impl_.na; j++) {
+        if (along_->stopped_at_end(j)) p_(0, 2 * impl_.nv + j) = 0;
+      }
+    }
+    // with steps of its own size, backsolve does not stop where the steps of the rollout did
+    const bool whole = back_ && controller_;
+    if (!solve(time[n + 1], whole ? time[begin] : time[n], stop, bar)) return false;
+    if (whole) break;
+  }
+  bar.x += p_;
+  return true;
+}
+
+bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBar& bar) {
+  double t = begin;
+  while (t > end) {
+    if (stop.poll((trajectory_.time.back() - t) /
+                  (trajectory_.time.back() - trajectory_.time.front()))) {
+      return false;
+    }
+    double next = end;
+    if (controller_) {
+      if (controller_->exhausted(state_)) {
+        fail("max_steps = " + std::to_string(controller_->options().max_steps) +
+                 " are made; use a larger max_steps or a larger adjoint_rtol and adjoint_atol",
+             t);
+      }
+      const StepAttempt a = controller_->attempt(t, end, state_);
+      if (!a.last) next = t - a.h;
+    }
+    const double h = next - t;
+    const bool finite = attempt(t, h);
+    if (controller_) {
+      double error = std::numeric_limits<double>::quiet_NaN();
+      if (finite) {
+        ErrorNorm norm = controller_->error_norm();
+        p_stage_.setZero();
+        for (size_t i = 0; i < tableau_.nstage; i++) {
+          p_stage_ += h * tableau_.error[i] * rates_.row(static_cast<Eigen::Index>(i));
+        }
+        const auto span = [](const Matrix& x) {
+          return row_part(x, 0, 0, static_cast<int>(x.cols()));
+        };
+        norm.add(span(p_stage_), span(p_), span(p_next_));
+        if (back_) back_->add_error(norm);
+        error = norm.value();
+      }
+      switch (controller_->judge(t, -h, error, state_)) {
+        case StepOutcome::kAccepted:
+          break;
+        case StepOutcome::kRejected:
+          continue;
+        case StepOutcome::kBudgetExhausted:
+          continue;  // said above
+        case StepOutcome::kBelowMinimum:
+          fail(
+              "the smallest step does not meet the tolerance; use a larger adjoint_rtol and "
+              "adjoint_atol, or a smaller min_step",
+              t);
+        case StepOutcome::kNotFinite:
+          fail("its numbers are not finite or exceed 1e10; use the discrete adjoint", t);
+      }
+    } else if (!finite) {
+      fail("its numbers are not finite or exceed 1e10; use the discrete adjoint", t);
+    } else {
+      state_.naccepted++;
+    }
+    sum_.add_to(bar);
+    p_ = p_next_;
+    if (back_) {
+      if (!back_->finish(times_)) fail("the state is not finite; use the discrete adjoint", t);
+      x_->follow(*back_, next);
+    }
+    // the last stage is the next step's first
+    knows_first_ = tableau_.fsal && !tableau_.last_stage_can_wait();
+    if (knows_first_) {
+      rates_.row(0) = rates_.row(static_cast<Eigen::Index>(tableau_.nstage) - 1);
+      std::swap(first_, stage_);
+    }
+    t = next;
+  }
+  return true;
+}
+
+// p_next_ and sum_ after a step of size h < 0; false if a number is not finite
+bool ContinuousAdjoint::attempt(double t, double h) {
+  if (back_) back_->begin(x_->start(), in_, h);
+  sum_.clear();
+  const size_t n = tableau_.nstage - (tableau_.last_stage_can_wait() ? 1 : 0);
+  for (size_t i = 0; i < n; i++) {
+    Quadrature& quadrature = i == 0 ? first_ : stage_;
+    if (back_ && (!back_->place(i) || !back_->evaluate(i, times_))) return false;
+    if (i > 0 || !knows_first_) {
+      p_stage_ = p_;
+      for (size_t j = 0; j < i; j++) {
+        if (tableau_.A[i][j] == 0) continue;
+        p_stage_ += h * tableau_.A[i][j] * rates_.row(static_cast<Eigen::Index>(j));
+      }
+      if (!rate(i, t + tableau_.c[i] * h, quadrature)) return false;
+      if (i == 0) knows_first_ = true;
+    }
+    if (tableau_.b[i] != 0) sum_.add(-h * tableau_.b[i], quadrature);
+  }
+  p_next_ = p_;
+  for (size_t i = 0; i < n; i++) {
+    p_next_ += h * tableau_.b[i] * rates_.row(static_cast<Eigen::Index>(i));
+  }
+  return p_next_.allFinite() && (!back_ || back_->place_end());
+}
+
+// row i of rates_: p' at time t and p_stage_, where x is that of the step or of stage i
+bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
+  const int nv = impl_.nv, na = impl_.na;
+  Workspace::Stage& at = back_ ? back_->stage(i) : workspace_.between;
+  bool evaluated = back_ && !(i == 0 && x_->nefc >= 0);
+  if (!back_) {
+    if (!along_->place_between((t - step_begin_) / step_size_, at)) return false;
+    if (!along_->evaluate(t, warmstart_, at, times_)) return false;
+    std::copy(at.qacc.begin(), at.qacc.end(), warmstart_.begin());
+    evaluated = true;
+  }
+  at.a_bar = p_stage_.middleCols(nv, nv);
+  at.act_dot_bar = p_stage_.rightCols(na);
+  const mjModel* m = impl_.mj();
+  for (int j = 0; j < na; j++) {
+    // an activation that does not move, whatever its rate
+    const int actuator = impl_.act_actuator[static_cast<size_t>(j)];
+    const double w = at.act[static_cast<size_t>(j)], w_dot = at.act_dot[static_cast<size_t>(j)];
+    const double* range = m->actuator_actrange + 2 * actuator;
+    const bool stopped = m->actuator_actlimited[actuator] &&
+                         ((w <= range[0] && w_dot < 0) || (w >= range[1] && w_dot > 0));
+    if (stopped || actuator_disabled(m, actuator)) at.act_dot_bar(0, j) = 0;
+  }
+  at.x_bar.setZero(1, 2 * nv + na);
+  quadrature.clear();
+  along_->field_pullback(t, at,
+                         {at.x_bar, quadrature.ctrl, quadrature.qfrc_applied,
+                          quadrature.xfrc_applied, quadrature.parameter_bar()},
+                         evaluated);
+  const double share = in_.share(t);
+  quadrature.ctrl_end = share * quadrature.ctrl;
+  quadrature.ctrl *= 1 - share;
+  position_rate_pullback(m, at.qvel, row_part(std::as_const(p_stage_), 0, 0, nv),
+                         row_part(at.x_bar, 0, 0, nv), row_part(at.x_bar, 0, nv, nv));
+  rates_.row(static_cast<Eigen::Index>(i)) = -at.x_bar;
+  return rates_.row(static_cast<Eigen::Index>(i)).allFinite();
+}
+
+void ContinuousAdjoint::fail(const std::string& why, double t) const {
+  char time[32];
+  std::snprintf(time, sizeof(time), "%g", t);
+  throw RolloutError(std::string("the ") + adjoint_name(model_.options().adaptive.adjoint) +
+                     " adjoint cannot be solved beyond time " + time + " s: " + why);
+}
+
+}  // namespace diffmj

@@ -1,0 +1,85 @@
+// Continuous adjoints: the adjoint equation of x' = F(t, x), solved backwards in time,
+//
+//   p' = -(∂F/∂x)ᵀ p,     z_bar = ∫ (∂F/∂z)ᵀ p dt     for inputs and parameters z
+//
+// in tangents: where q rotates, (∂F/∂x)ᵀ p has v × p_q beside what the vector field gives.
+//
+//   interpolated   x(t) is the dense output of the steps; the adjoint's own steps end where theirs
+//   do backsolve      x(t) is solved backwards too, from each row of the trajectory
+//
+// Steps are controlled by the errors of p (and x), not by those of z_bar.
+// docs/derivations/adaptive.md, eq. 11 to 13.
+#ifndef DIFFMJ_ADJOINT_CONTINUOUS_H_
+#define DIFFMJ_ADJOINT_CONTINUOUS_H_
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adjoint/reverse_steps.h"
+#include "base/parallel.h"
+#include "diffmj/rollout.h"
+#include "integrate/runge_kutta.h"
+#include "integrate/step.h"
+#include "integrate/step_controller.h"
+#include "model/parameters.h"
+
+namespace diffmj {
+
+class ContinuousAdjoint {
+ public:
+  // bar has the sizes and the parameters of those that interval() is given.
+  ContinuousAdjoint(const Model& model, const Trajectory& trajectory, const StepBar& bar,
+                    Workspace& workspace);
+
+  // From bar.next, of one cotangent, to bar.x and the inputs of interval i; intervals come last to
+  // first. False if it was stopped. Throws RolloutError where the adjoint cannot be solved.
+  bool interval(int i, StepBar& bar, StopSignal& stop);
+
+  const StepControllerState& steps() const { return state_; }
+  const EvaluationTimes& times() const { return times_; }
+  long nrecomputed() const { return steps_ ? steps_->nrecomputed() : 0; }
+
+ private:
+  // (∂F/∂z)ᵀ p, or its integral
+  struct Quadrature {
+    Matrix ctrl, ctrl_end, qfrc_applied, xfrc_applied;
+    std::array<std::vector<double>, kParameterCount> params;
+
+    explicit Quadrature(const StepBar& bar);
+    void clear();
+    void add(double weight, const Quadrature& other);
+    void add_to(StepBar& bar) const;
+    ParameterBar parameter_bar();
+  };
+
+  bool solve(double begin, double end, StopSignal& stop, StepBar& bar);
+  bool attempt(double t, double h);
+  bool rate(size_t i, double t, Quadrature& quadrature);
+  [[noreturn]] void fail(const std::string& why, double t) const;
+
+  const Model& model_;
+  const ModelImpl& impl_;
+  const Trajectory& trajectory_;
+  const Tableau& tableau_;
+  Workspace& workspace_;
+  std::optional<ReverseSteps> steps_;  // interpolated
+  std::optional<RungeKutta> back_;     // backsolve
+  std::optional<StepState> x_;         // backsolve
+  RungeKutta* along_ = nullptr;        // the step that x(t) is read from
+  double step_begin_ = 0, step_size_ = 0;
+  IntervalInput in_;
+  std::optional<StepController> controller_;
+  StepControllerState state_;
+  EvaluationTimes times_;
+  Matrix p_, p_stage_, p_next_;  // 1 x (2 nv + na)
+  Matrix rates_;                 // nstage x (2 nv + na)
+  Quadrature first_, stage_, sum_;
+  bool knows_first_ = false;  // rates_ row 0 and first_ are those of the step to come
+  std::vector<double> warmstart_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_ADJOINT_CONTINUOUS_H_

@@ -1,0 +1,49 @@
+// The steps of an explicit Runge-Kutta method from the last to the first: read from the record, or
+// made again from its checkpoints.
+#ifndef DIFFMJ_ADJOINT_REVERSE_STEPS_H_
+#define DIFFMJ_ADJOINT_REVERSE_STEPS_H_
+
+#include <optional>
+#include <vector>
+
+#include "diffmj/rollout.h"
+#include "integrate/runge_kutta.h"
+#include "record/adaptive.h"
+#include "record/checkpoints.h"
+
+namespace diffmj {
+
+class ReverseSteps {
+ public:
+  ReverseSteps(const Model& model, const Trajectory& trajectory, Workspace& workspace);
+
+  // Steps of interval i are those from first(i) to first(i + 1) - 1.
+  int first(int interval) const {
+    return trajectory_.solver.first_step[static_cast<size_t>(interval)];
+  }
+  // Step n with its stages; n must be one less than at the last call, first the last of all. It is
+  // good until the next call. whole: also the stage that only the dense output reads.
+  RungeKutta& load(int n, bool whole);
+
+  long nrecomputed() const { return nrecomputed_; }
+  const EvaluationTimes& times() const { return times_; }
+
+ private:
+  int interval_of(int n) const;
+  void make(int n, bool whole);
+
+  const Model& model_;
+  const Trajectory& trajectory_;
+  RungeKutta method_;
+  // with checkpoints
+  std::optional<Checkpoints> schedule_;
+  StepState x_;
+  std::vector<double> slots_;
+  std::vector<int> slots_nefc_, slots_step_;
+  long nrecomputed_ = 0;
+  EvaluationTimes times_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_ADJOINT_REVERSE_STEPS_H_

@@ -1,0 +1,132 @@
+// One step of an explicit Runge-Kutta method (integrate/tableau.h) on states x = (q, v, w), and its
+// pullback; Munthe-Kaas on rotations, so that they keep the order:
+//
+//   stage i:  u_i = h Σ_j A_ij k_j,   q_i = q ⊕ u_i,   v_i = v + h Σ_j A_ij a_j,   w_i likewise
+//             a_i, wdot_i = F(t + c_i h, x_i),         k_i = dexpinv(u_i) v_i
+//   result:   the same with b_j in place of A_ij; within the step, with b_j(θ)
+//
+// An activation that is an exact filter follows its own solution instead, as MuJoCo's
+// mj_nextActivation does over a step: with s = θ h, τ its time constant, wdot its rate at the start
+// and σ the slope of its control,
+//
+//   w(s) = w + wdot τ (1 - e^(-s/τ)) + σ (s - τ (1 - e^(-s/τ)))
+//
+// Activations with a range are clamped to it, at every stage. docs/derivations/adaptive.md, eq. 8.
+#ifndef DIFFMJ_INTEGRATE_RUNGE_KUTTA_H_
+#define DIFFMJ_INTEGRATE_RUNGE_KUTTA_H_
+
+#include <span>
+#include <vector>
+
+#include "integrate/step.h"
+#include "integrate/step_controller.h"
+#include "integrate/tableau.h"
+#include "mj/view.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "stages/vector_field.h"
+
+namespace diffmj {
+
+// What drives the motion between two rows of the trajectory.
+struct IntervalInput {
+  double begin = 0, end = 0;        // [s]
+  CVec ctrl, ctrl_end;              // nu; ctrl_end empty: ctrl is held; ctrl empty: 0
+  CVec qfrc_applied, xfrc_applied;  // held; empty: 0
+
+  // The share of ctrl_end in the control at time t.
+  double share(double t) const { return ctrl_end.empty() ? 0 : (t - begin) / (end - begin); }
+  double control(double t, int j) const;
+};
+
+// What a step starts from.
+struct StepStart {
+  double time = 0;       // [s]
+  CVec qpos, qvel, act;  // nq, nv, na
+  // nv, na: the rates there, if the step before ended with them; empty: they are evaluated.
+  CVec qacc, act_dot;
+  int nefc = 0, ncon = 0;    // with qacc
+  CVec qacc_warmstart = {};  // nv: of the first evaluation
+};
+
+// A step that was made. Its stages follow from it without another evaluation.
+struct MadeStep {
+  double time = 0, h = 0;     // [s]; h < 0: backwards
+  CVec qpos, qvel, act;       // nq, nv, na: at its start
+  CVec qacc, act_dot;         // nstage x {nv, na}
+  std::span<const int> nefc;  // nstage: constraint rows
+};
+
+class RungeKutta {
+ public:
+  using Stage = Workspace::Stage;
+
+  // The method is impl.tableau; its stages are workspace.stages, the state after the step the last
+  // of them.
+  RungeKutta(const ModelImpl& impl, Workspace& workspace);
+
+  const Tableau& tableau() const { return tableau_; }
+  Stage& stage(size_t i) { return workspace_.stages[i]; }
+  Stage& end() { return workspace_.stages.back(); }
+
+  // Makes a step of size h, but for a last stage that can wait (finish()). False as soon as a
+  // number is not finite or larger than MuJoCo's limit.
+  bool step(const StepStart& start, const IntervalInput& in, double h, EvaluationTimes& times);
+  bool finish(EvaluationTimes& times);
+  // Error of the step as eq. 3 has it, to be added to what else the norm is over.
+  void add_error(ErrorNorm& norm);
+
+  // A first step to try (adaptive.md, eq. 5); leaves the rates at the start in stage 0. 0 if they
+  // are not finite.
+  double first_step(const StepController& controller, const StepStart& start,
+                    const IntervalInput& in, EvaluationTimes& times);
+
+  // The same in parts: begin, then place and evaluate stage after stage.
+  void begin(const StepStart& start, const IntervalInput& in, double h);
+  bool place(size_t i);
+  bool evaluate(size_t i, EvaluationTimes& times);
+  bool place_end();
+
+  // A step that was made, with its stages. Spans and input must live as long as it is used.
+  void load(const MadeStep& step, const IntervalInput& in);
+  // The state at a share θ of the step, from dense output; stages up to nk must be there.
+  bool place_between(double theta, Stage& at);
+  // Forward dynamics there; and what they read.
+  bool evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times);
+  StepInput input_at(double time, Stage& at) const;
+
+  // Adds what the start and the inputs of the loaded step receive; bar.next is of its end.
+  void pullback(StepBar& bar);
+  // a, act_dot = F at such a state: adds to bar what it and the inputs receive of at.a_bar and
+  // at.act_dot_bar. evaluated: the workspace's mjData holds that evaluation.
+  void field_pullback(double time, Stage& at, const VectorFieldBar& bar, bool evaluated);
+  // The step left activation j at a bound: what it was before does not matter.
+  bool stopped_at_end(int j) const;
+
+ private:
+  struct Filter {  // an activation that is an exact filter
+    int activation, actuator, control;
+    double tau;                        // [s]
+    double slope = 0;                  // of the control, over the step
+    bool limited[2] = {false, false};  // the control is clamped at the start, at the end
+  };
+
+  bool place(std::span<const double> weights, double theta, Stage& at);
+  double activation(std::span<const double> weights, double theta, int j) const;
+  double limited(int j, double w) const;
+  void activations_pullback(std::span<const double> weights, double theta,
+                            const Eigen::Ref<const Matrix>& act_bar, StepBar& bar);
+
+  const ModelImpl& impl_;
+  const Tableau& tableau_;
+  Workspace& workspace_;
+  std::vector<Filter> filters_;
+  std::vector<int> filter_of_;  // na: index of filters_, -1
+  StepStart start_;
+  IntervalInput in_;
+  double h_ = 0;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_INTEGRATE_RUNGE_KUTTA_H_

@@ -1,0 +1,429 @@
+#include "record/adaptive.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <new>
+#include <optional>
+
+#include "diffmj/error.h"
+#include "diffmj/state.h"
+#include "mj/call.h"
+#include "record/checkpoints.h"
+#include "record/input.h"
+#include "record/recorder.h"
+#include "record/trajectory.h"
+
+namespace diffmj {
+namespace {
+
+bool same(CVec a, CVec b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+size_t kept_size(const ModelImpl& impl) {
+  const size_t rates = static_cast<size_t>(impl.nv + impl.na) * impl.tableau->nstage;
+  return static_cast<size_t>(impl.nq + impl.nv + impl.na) + rates;
+}
+
+std::string number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", x);
+  return text;
+}
+
+class AdaptiveRollout {
+ public:
+  AdaptiveRollout(const Model& model, const RolloutInput& input, int nstep,
+                  const Trajectory* steps_of, StopSignal& stop)
+      : model_(model),
+        impl_(model.impl()),
+        options_(model.options().adaptive),
+        steps_of_(steps_of),
+        stop_(stop),
+        workspace_(impl_),
+        method_(impl_, *workspace_),
+        x_(impl_) {
+    TendonRecordSize none(model.mj());
+    none.numbers = none.objects = 0;
+    allocate_rows(model, input, nstep, none, t_);
+    reset_data(model, t_.mocap_pos, t_.mocap_quat, *workspace_);
+    const State initial = default_state(model);
+    const auto set = [](CVec given, const std::vector<double>& otherwise, std::vector<double>& to) {
+      to.assign(given.begin(), given.end());
+      if (given.empty()) to = otherwise;
+    };
+    set(input.qpos, initial.qpos, x_.qpos);
+    set(input.qvel, initial.qvel, x_.qvel);
+    set(input.act, initial.act, x_.act);
+    x_.time = input.time;
+    if (options_.step == 0 && !steps_of) {
+      controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
+    }
+    if (options_.checkpoints && options_.adjoint != Adjoint::kBacksolve) {
+      checkpoints_.emplace(*options_.checkpoints);
+    }
+  }
+
+  Trajectory run() {
+    const auto begin = std::chrono::steady_clock::now();
+    SolverRecord& s = t_.solver;
+    record_row(0);
+    s.time.assign(1, x_.time);
+    s.first_step.assign(1, 0);
+    int done = 0;
+    try {
+      for (; done < t_.nstep_asked; done++) {
+        if (!interval(done)) break;
+        record_row(done + 1);
+        s.first_step.push_back(static_cast<int>(s.time.size()) - 1);
+      }
+    } catch (const MujocoError& error) {
+      t_.outcome = Outcome::kMujocoError;
+      t_.message = std::string(error.what()) + " (in interval " + std::to_string(done) +
+                   ", after " + number(x_.time) + " s)";
+    } catch (const std::bad_alloc&) {
+      throw MemoryError("rollout: no memory for the record after " +
+                        std::to_string(s.time.size() - 1) +
+                        " steps; keep fewer states (checkpoints), or use fewer intervals");
+    }
+    TendonRecordSize none(model_.mj());
+    none.numbers = none.objects = 0;
+    resize_rows(done, none, t_);
+    t_.nstep = done;
+    s.naccepted = static_cast<long>(s.time.size()) - 1;
+    s.nrejected = control_.nrejected;
+    s.nevaluation = times_.count;
+    s.seconds = {times_.position,     times_.velocity,   times_.actuation,
+                 times_.acceleration, times_.constraint, 0};
+    s.seconds.total =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    s.end_time = x_.time;
+    s.end_qpos = x_.qpos;
+    s.end_qvel = x_.qvel;
+    s.end_act = x_.act;
+    return std::move(t_);
+  }
+
+ private:
+  bool interval(int i) {
+    const IntervalInput in = interval_input(model_, t_, i);
+    x_.enter(model_, t_, i);
+    const long iterations = times_.solver_niter;
+    if (controller_ && control_.h == 0) {
+      control_.h = method_.first_step(*controller_, x_.start(), in, times_);
+      if (control_.h == 0) return not_finite(i);
+      remember_first_rates();
+    }
+    const std::vector<double>* given = steps_of_ ? &steps_of_->solver.time : nullptr;
+    const size_t end =
+        steps_of_ ? static_cast<size_t>(steps_of_->solver.first_step[static_cast<size_t>(i) + 1])
+                  : 0;
+    const int nconstant =
+        !controller_ && !given
+            ? static_cast<int>(std::ceil((in.end - in.begin) / options_.step - 1e-9))
+            : 0;
+    const double origin = given ? t_.time[0] - given->front() : 0;
+    for (int k = 1;; k++) {
+      if (stop_.poll(share(i, in))) return stopped(i);
+      const size_t n = t_.solver.time.size() - 1;
+      if (given) {
+        if (n == end) break;
+        // the last one ends where the interval does, whatever was rounded
+        if (!fixed_step(i, in, n + 1 == end ? in.end : (*given)[n + 1] + origin)) return false;
+      } else if (!controller_) {
+        if (!fixed_step(i, in,
+                        k >= nconstant ? in.end : in.begin + (in.end - in.begin) * k / nconstant)) {
+          return false;
+        }
+      } else if (!controlled_step(i, in)) {
+        return false;
+      }
+      if (!given && x_.time == in.end) break;
+    }
+    StepRecord& record = t_.steps[static_cast<size_t>(i)];
+    record.solver_niter = static_cast<int>(times_.solver_niter - iterations);
+    return true;
+  }
+
+  double share(int i, const IntervalInput& in) const {
+    return (i + (x_.time - in.begin) / (in.end - in.begin)) / t_.nstep_asked;
+  }
+
+  bool fixed_step(int i, const IntervalInput& in, double next) {
+    if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
+    return accept(i, next);
+  }
+
+  // one attempt
+  bool controlled_step(int i, const IntervalInput& in) {
+    if (controller_->exhausted(control_)) return budget_exhausted(i);
+    const StepAttempt attempt = controller_->attempt(x_.time, in.end, control_);
+    const double next = attempt.last ? in.end : x_.time + attempt.h, h = next - x_.time;
+    double error = std::numeric_limits<double>::quiet_NaN();
+    if (method_.step(x_.start(), in, h, times_)) {
+      ErrorNorm norm = controller_->error_norm();
+      method_.add_error(norm);
+      error = norm.value();
+    }
+    remember_first_rates();
+    switch (controller_->judge(x_.time, h, error, control_)) {
+      case StepOutcome::kAccepted:
+        return accept(i, next);
+      case StepOutcome::kRejected:
+        return true;
+      case StepOutcome::kBudgetExhausted:
+        return budget_exhausted(i);
+      case StepOutcome::kNotFinite:
+        return not_finite(i);
+      case StepOutcome::kBelowMinimum:
+        t_.outcome = Outcome::kStepTooSmall;
+        t_.message = "the error of the smallest step, " + number(h) + " s, is " + number(error) +
+                     " times the tolerance at time " + number(x_.time) + " s, in interval " +
+                     std::to_string(i) +
+                     ": a jump of the forces is there, or the tolerance is below rounding; use a "
+                     "larger tolerance, or a smaller min_step";
+        return false;
+    }
+    return false;
+  }
+
+  // a rejected step has evaluated what the next attempt starts with
+  void remember_first_rates() {
+    if (x_.nefc >= 0) return;
+    const Workspace::Stage& first = method_.stage(0);
+    x_.qacc = first.qacc;
+    x_.act_dot = first.act_dot;
+    x_.nefc = first.nefc;
+    x_.ncon = first.ncon;
+  }
+
+  bool accept(int i, double next) {
+    if (!method_.finish(times_)) return not_finite(i);
+    workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
+    const size_t n = t_.solver.time.size() - 1;
+    if (static_cast<int>(n) == t_.solver.first_step.back()) record_interval_start(i);
+    keep(static_cast<int>(n));
+    SolverRecord& s = t_.solver;
+    const double h = next - x_.time;
+    s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
+    s.largest_step = std::max(s.largest_step, h);
+    x_.follow(method_, next);
+    s.time.push_back(next);
+    const BadState bad = find_bad_state(model_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
+    if (bad.what) {
+      fail_not_finite(model_, bad, i, x_.time, kRemedy, t_);
+      return false;
+    }
+    return true;
+  }
+
+  // step n, which the method has just made
+  void keep(int n) {
+    SolverRecord& s = t_.solver;
+    if (checkpoints_) {
+      const std::optional<int> slot = checkpoints_->keep(n);
+      if (!slot) return;
+      const size_t width = StepState::size(impl_), k = static_cast<size_t>(*slot);
+      s.kept.resize(std::max(s.kept.size(), (k + 1) * width));
+      s.kept_nefc.resize(std::max(s.kept_nefc.size(), k + 1));
+      s.kept_step.resize(std::max(s.kept_step.size(), k + 1));
+      x_.write(Vec(s.kept).subspan(k * width, width), s.kept_nefc[k]);
+      s.kept_step[k] = n;
+      return;
+    }
+    if (options_.adjoint == Adjoint::kBacksolve) return;
+    const auto add = [&s](CVec x) { s.kept.insert(s.kept.end(), x.begin(), x.end()); };
+    add(x_.qpos);
+    add(x_.qvel);
+    add(x_.act);
+    const size_t nstage = impl_.tableau->nstage;
+    for (size_t i = 0; i < nstage; i++) add(method_.stage(i).qacc);
+    for (size_t i = 0; i < nstage; i++) add(method_.stage(i).act_dot);
+    for (size_t i = 0; i < nstage; i++) s.kept_nefc.push_back(method_.stage(i).nefc);
+  }
+
+  void record_row(int i) {
+    record_state(x_.time, x_.qpos.data(), x_.qvel.data(), x_.act.data(), i, t_);
+  }
+  void record_interval_start(int i) {
+    const Workspace::Stage& first = method_.stage(0);
+    const ptrdiff_t at = static_cast<ptrdiff_t>(i) * t_.nv;
+    std::copy(first.qacc.begin(), first.qacc.end(), t_.qacc.begin() + at);
+    std::copy(x_.qacc_warmstart.begin(), x_.qacc_warmstart.end(), t_.qacc_warmstart.begin() + at);
+    t_.steps[static_cast<size_t>(i)].nefc = first.nefc;
+    t_.steps[static_cast<size_t>(i)].ncon = first.ncon;
+  }
+
+  bool stopped(int i) {
+    t_.outcome = Outcome::kInterrupted;
+    t_.message =
+        "interrupted in interval " + std::to_string(i) + " of " + std::to_string(t_.nstep_asked);
+    return false;
+  }
+  bool budget_exhausted(int i) {
+    t_.outcome = Outcome::kBudgetExhausted;
+    t_.message = "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
+                 std::to_string(control_.naccepted) + " accepted, " +
+                 std::to_string(control_.nrejected) + " rejected) reached time " + number(x_.time) +
+                 " s, in interval " + std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
+                 "; use a larger max_steps or a larger tolerance";
+    return false;
+  }
+  bool not_finite(int i) {
+    t_.outcome = Outcome::kNotFinite;
+    t_.message = "the rollout diverged: numbers within the step from " + number(x_.time) +
+                 " s, in interval " + std::to_string(i) + ", are not finite or exceed 1e10; " +
+                 kRemedy;
+    return false;
+  }
+
+  static constexpr const char* kRemedy =
+      "use adaptive steps of a smaller tolerance, a smaller step, softer contacts or smaller "
+      "controls";
+
+  const Model& model_;
+  const ModelImpl& impl_;
+  const AdaptiveOptions& options_;
+  const Trajectory* steps_of_;
+  StopSignal& stop_;
+  WorkspaceLease workspace_;
+  WarningCollector workspace_warnings_;
+  RungeKutta method_;
+  StepState x_;
+  Trajectory t_;
+  EvaluationTimes times_;
+  std::optional<StepController> controller_;
+  StepControllerState control_;
+  std::optional<Checkpoints> checkpoints_;
+};
+
+}  // namespace
+
+StepState::StepState(const ModelImpl& impl)
+    : qpos(static_cast<size_t>(impl.nq)),
+      qvel(static_cast<size_t>(impl.nv)),
+      act(static_cast<size_t>(impl.na)),
+      qacc(static_cast<size_t>(impl.nv)),
+      act_dot(static_cast<size_t>(impl.na)),
+      qacc_warmstart(static_cast<size_t>(impl.nv)) {}
+
+StepStart StepState::start() const {
+  const bool known = nefc >= 0;
+  return {.time = time,
+          .qpos = qpos,
+          .qvel = qvel,
+          .act = act,
+          .qacc = known ? CVec(qacc) : CVec(),
+          .act_dot = known ? CVec(act_dot) : CVec(),
+          .nefc = nefc,
+          .ncon = ncon,
+          .qacc_warmstart = qacc_warmstart};
+}
+
+void StepState::follow(RungeKutta& method, double next) {
+  const Tableau& tableau = method.tableau();
+  const Workspace::Stage &end = method.end(), &last = method.stage(tableau.nstage - 1);
+  time = next;
+  qpos = end.qpos;
+  qvel = end.qvel;
+  act = end.act;
+  qacc_warmstart = last.qacc;
+  nefc = -1;
+  if (!tableau.fsal) return;
+  qacc = last.qacc;
+  act_dot = last.act_dot;
+  nefc = last.nefc;
+  ncon = last.ncon;
+}
+
+void StepState::enter(const Model& model, const Trajectory& t, int interval) {
+  if (interval == 0) return;
+  const IntervalInput before = interval_input(model, t, interval - 1),
+                      after = interval_input(model, t, interval);
+  const CVec ctrl_before = before.ctrl_end.empty() ? before.ctrl : before.ctrl_end;
+  if (same(ctrl_before, after.ctrl) && same(before.qfrc_applied, after.qfrc_applied) &&
+      same(before.xfrc_applied, after.xfrc_applied)) {
+    return;
+  }
+  nefc = -1;
+}
+
+size_t StepState::size(const ModelImpl& impl) {
+  return static_cast<size_t>(impl.nq + 3 * impl.nv + 2 * impl.na);
+}
+
+void StepState::write(Vec row, int& nefc_out) const {
+  size_t at = 0;
+  for (const std::vector<double>* x : {&qpos, &qvel, &act, &qacc, &act_dot, &qacc_warmstart}) {
+    std::copy(x->begin(), x->end(), row.begin() + static_cast<ptrdiff_t>(at));
+    at += x->size();
+  }
+  nefc_out = nefc;
+}
+
+void StepState::read(CVec row, int nefc_in, double time_in) {
+  size_t at = 0;
+  for (std::vector<double>* x : {&qpos, &qvel, &act, &qacc, &act_dot, &qacc_warmstart}) {
+    const CVec from = row.subspan(at, x->size());
+    std::copy(from.begin(), from.end(), x->begin());
+    at += x->size();
+  }
+  nefc = nefc_in;
+  time = time_in;
+}
+
+IntervalInput interval_input(const Model& model, const Trajectory& t, int i) {
+  const double T = model.interval();
+  IntervalInput in{.begin = t.time[0] + i * T,
+                   .end = t.time[0] + (i + 1) * T,
+                   .ctrl = input_row(t.ctrl, i, t.nu),
+                   .ctrl_end = {},
+                   .qfrc_applied = input_row(t.qfrc_applied, i, t.nv),
+                   .xfrc_applied = input_row(t.xfrc_applied, i, 6 * t.nbody)};
+  if (model.options().adaptive.control == Control::kLinear && i + 1 < t.nstep_asked &&
+      !in.ctrl.empty()) {
+    in.ctrl_end = input_row(t.ctrl, i + 1, t.nu);
+  }
+  return in;
+}
+
+MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
+  const ModelImpl& impl = model.impl();
+  const SolverRecord& s = t.solver;
+  const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
+             na = static_cast<size_t>(impl.na), nstage = impl.tableau->nstage,
+             n = static_cast<size_t>(i);
+  const CVec row = CVec(s.kept).subspan(n * kept_size(impl), kept_size(impl));
+  const size_t rates = nq + nv + na;
+  return {.time = s.time[n],
+          .h = s.time[n + 1] - s.time[n],
+          .qpos = row.first(nq),
+          .qvel = row.subspan(nq, nv),
+          .act = row.subspan(nq + nv, na),
+          .qacc = row.subspan(rates, nstage * nv),
+          .act_dot = row.subspan(rates + nstage * nv, nstage * na),
+          .nefc = std::span(s.kept_nefc).subspan(n * nstage, nstage)};
+}
+
+void require_steps_of(const std::string& who, const Model& model, int nstep,
+                      const Trajectory* steps_of) {
+  if (!steps_of) return;
+  if (!model.is_adaptive()) {
+    throw InputError(who + ": steps_of is given, but integrator " +
+                     integrator_name(model.integrator()) +
+                     " makes steps of one size; use an explicit Runge-Kutta method");
+  }
+  if (steps_of->nstep != nstep ||
+      steps_of->solver.first_step.size() != static_cast<size_t>(nstep) + 1) {
+    throw InputError(who + ": steps_of has " + std::to_string(steps_of->nstep) +
+                     " intervals, expected nstep = " + std::to_string(nstep) +
+                     " of an explicit Runge-Kutta method");
+  }
+}
+
+Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
+                            const Trajectory* steps_of, StopSignal& stop) {
+  return AdaptiveRollout(model, input, nstep, steps_of, stop).run();
+}
+
+}  // namespace diffmj

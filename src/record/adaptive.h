@@ -1,0 +1,56 @@
+// Rollouts by explicit Runge-Kutta methods, and the record of their steps.
+//
+// A row of SolverRecord::kept, with every step kept: qpos, qvel, act at the start of the step, then
+// qacc and act_dot of all its stages; kept_nefc has a number per stage. With checkpoints: the
+// StepState before step kept_step[slot], as many rows as there are slots; kept_nefc has one number.
+#ifndef DIFFMJ_RECORD_ADAPTIVE_H_
+#define DIFFMJ_RECORD_ADAPTIVE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "diffmj/rollout.h"
+#include "integrate/runge_kutta.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+
+// Throws InputError if the steps cannot be those of a rollout of this model.
+void require_steps_of(const std::string& who, const Model& model, int nstep,
+                      const Trajectory* steps_of);
+
+// nstep intervals; with the steps of another trajectory if there is one.
+Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
+                            const Trajectory* steps_of, StopSignal& stop);
+
+// What drives interval i.
+IntervalInput interval_input(const Model& model, const Trajectory& trajectory, int i);
+
+// The state between two steps, with all that the next one depends on: made again from it, steps are
+// the same to the last bit.
+struct StepState {
+  explicit StepState(const ModelImpl& impl);
+
+  double time = 0;                                     // [s]
+  std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
+  std::vector<double> qacc_warmstart;                  // nv
+  int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
+
+  StepStart start() const;
+  // After a step, which is finished where its rates are the next one's.
+  void follow(RungeKutta& method, double time);
+  // At the start of an interval: the rates are no longer known where inputs jump.
+  void enter(const Model& model, const Trajectory& trajectory, int interval);
+
+  static size_t size(const ModelImpl& impl);
+  void write(Vec row, int& nefc) const;
+  void read(CVec row, int nefc, double time);
+};
+
+// Step i of a trajectory that keeps every step.
+MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_RECORD_ADAPTIVE_H_
