@@ -247,16 +247,19 @@ Kink KinkSurvey::nearest() const {
 }
 
 std::vector<ConstraintKinks> KinkSurvey::constraints() const {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto rank = [](const Ranked& one) {
+    if (one.kink.step < 0) return std::numeric_limits<double>::infinity();
+    return one.rank;
+  };
   std::vector<std::pair<double, const Found*>> order;
   for (const auto& [key, found] : found_) {
-    const auto rank = [&](const Ranked& one) { return one.kink.step < 0 ? kNever : one.rank; };
     order.emplace_back(std::min(rank(found.zone), rank(found.activation)), &found);
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<ConstraintKinks> out;
-  for (const auto& [rank, found] : order) {
+  out.reserve(order.size());
+  for (const auto& [first, found] : order) {
     out.push_back({.constraint = found->constraint,
                    .zone = found->zone.kink,
                    .activation = found->activation.kink});

@@ -338,19 +338,23 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
         probe.move(x);
         return sample(f[k]);
       };
+      // both samples are taken, whatever the first finds
+      const auto side = [&](int k, double x) {
+        const bool near = at(k, x), far = at(k + 1, 2 * x);
+        return near && far;
+      };
       double& to = bar[static_cast<size_t>(entry)];
       // gradient: damping that is 0 takes the side above; a row that vanishes, the other side
-      const bool above = at(0, h) & at(1, 2 * h);
-      const bool below =
-          !(value == 0 && field.id == Parameter::kDofDamping) && (at(2, -h) & at(3, -2 * h));
-      if (above == below) {
+      const bool one_sided = value == 0 && field.id == Parameter::kDofDamping;
+      const bool above = side(0, h), below = !one_sided && side(2, -h);
+      if (above == below && !one_sided) {
         to += (8 * (f[0] - f[2]) - f[1] + f[3]) / (12 * h);
       } else {
         double base = 0;
         probe.move(0);
         sample(base);
-        to += above ? (4 * f[0] - f[1] - 3 * base) / (2 * h)
-                    : -(4 * f[2] - f[3] - 3 * base) / (2 * h);
+        to += above || one_sided ? (4 * f[0] - f[1] - 3 * base) / (2 * h)
+                                 : -(4 * f[2] - f[3] - 3 * base) / (2 * h);
       }
     }
   }

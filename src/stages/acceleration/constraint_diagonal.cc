@@ -38,7 +38,7 @@ void constraint_diagonal_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_
     n = rows_of_diagonal(d, i);
     for (int k = i; k < i + n; k++) {
       const auto row = static_cast<size_t>(k);
-      if (!force_scales_with_R(d, i, k, workspace)) continue;
+      if (!force_scales(d, i, k, workspace)) continue;
       log_A_bar[static_cast<size_t>(i)] -= bar.J_lambda[row] * workspace.J_lambda[row];
     }
   }

@@ -103,7 +103,7 @@ class Parameters {
       const double p = at(bar_.aref, row), r = d_->efc_pos[row] - d_->efc_margin[row];
       const double K_bar = -p * I * r, B_bar = -p * d_->efc_vel[row];
       I_bar -= p * K * r;
-      if (force_scales_with_R(d_, i, row, workspace_)) {
+      if (force_scales(d_, i, row, workspace_)) {
         const double psi = at(bar_.J_lambda, row) * at(workspace_.J_lambda, row);
         I_bar += psi / (I * (1 - I));
         out.log_A[n == 6 && k >= 3 && d_->efc_type[i] == mjCNSTR_EQUALITY] -= psi;
@@ -148,7 +148,7 @@ class Parameters {
   }
 
   void friction_loss(int i, int dof) const {
-    if (force_scales_with_R(d_, i, i, workspace_)) {
+    if (force_scales(d_, i, i, workspace_)) {
       inverse_weight(dof, -1, -at(bar_.J_lambda, i) * at(workspace_.J_lambda, i));
     } else if (workspace_.zone[static_cast<size_t>(i)] == Zone::kLinear) {
       // f = ±frictionloss

@@ -295,7 +295,7 @@ void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec fo
   eigen(a_bar) -= eigen(CVec(JTp));
 }
 
-bool force_scales_with_R(const mjData* d, int first, int i, const Workspace& workspace) {
+bool force_scales(const mjData* d, int first, int i, const Workspace& workspace) {
   const bool elliptic = d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC;
   const Zone zone = workspace.zone[static_cast<size_t>(elliptic ? first : i)];
   return (zone == Zone::kQuadratic || zone == Zone::kCone) && d->efc_R[i] > mjMINVAL;
@@ -318,7 +318,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
     if (zone == Zone::kSatisfied) continue;
     constraint_force(d, zone, workspace.y, i, bar.J_lambda);
     const bool curved = curvature(d, zone, workspace.y, i, dim, S);
-    const bool scales = force_scales_with_R(d, i, i, workspace);
+    const bool scales = force_scales(d, i, i, workspace);
     double imp_bar = 0;
     for (int j = 0; j < dim; j++) {
       const auto row = static_cast<size_t>(i + j);

@@ -67,7 +67,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
 
 // Is f of row i proportional to 1/R? Not where friction slides, nor where R is as small as MuJoCo
 // lets it be. first is the first row of i's contact, or i.
-bool force_scales_with_R(const mjData* d, int first, int i, const Workspace& workspace);
+bool force_scales(const mjData* d, int first, int i, const Workspace& workspace);
 
 // What a receives of a cotangent of f: adds -Jᵀ S force_bar to a_bar.
 void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec force_bar, Vec a_bar,

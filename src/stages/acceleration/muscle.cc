@@ -143,14 +143,18 @@ struct Muscle {
   double w;
 
   T force() const { return prm[2] < 0.0 ? prm[3] / at_least_minval(acc0) : prm[2]; }
-  T L0() const { return (lengthrange[1] - lengthrange[0]) / at_least_minval(prm[1] - prm[0]); }
-  T L() const { return prm[0] + (length - lengthrange[0]) / at_least_minval(L0()); }
-  T V() const { return velocity / at_least_minval(L0() * prm[6]); }
+  T optimal_length() const {
+    return (lengthrange[1] - lengthrange[0]) / at_least_minval(prm[1] - prm[0]);
+  }
+  T relative_length() const {
+    return prm[0] + (length - lengthrange[0]) / at_least_minval(optimal_length());
+  }
 
   T gain() const {
-    return -force() * force_length(L(), prm[4], prm[5], w) * force_velocity(V(), prm[8], w);
+    const T L = relative_length(), V = velocity / at_least_minval(optimal_length() * prm[6]);
+    return -force() * force_length(L, prm[4], prm[5], w) * force_velocity(V, prm[8], w);
   }
-  T bias() const { return -force() * force_passive(L(), prm[5], prm[7], w); }
+  T bias() const { return -force() * force_passive(relative_length(), prm[5], prm[7], w); }
 };
 
 // entry k of (length, velocity, lengthrange, acc0, prm); T is made of it and its number
@@ -199,7 +203,7 @@ bool wants_parameters(const MuscleBar& bar) { return bar.prm || bar.lengthrange 
 struct Place {
   explicit Place(const MuscleIn& in) {
     const Muscle<double> at = muscle<double>(in, [](double x, size_t) { return x; });
-    const double L0 = at.L0();
+    const double L0 = at.optimal_length();
     F = at.force();
     dL = 1 / at_least_minval(L0);
     dV = 1 / at_least_minval(L0 * in.prm[6]);

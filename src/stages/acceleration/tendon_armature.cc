@@ -34,7 +34,7 @@ void tendon_armature_pullback(const mjModel* m, const mjData* d, double phi_bar,
       const double J_a = tendon_rate(m, d, tendon, a);
       acceleration -= J_a;
       eigen(y) = -weight * J_lambda * eigen(a);
-      phi += tendon_form(m, d, tendon, pattern_M(m), lambda, a, weight, y) - J_lambda * J_a;
+      phi += tendon_form(m, d, tendon, mass_pattern(m), lambda, a, weight, y) - J_lambda * J_a;
       tendon_direction_pullback(m, d, tendon, 0, y, qpos_bar, s, params);
     }
     bar.rate[TendonBar::kLambda] += weight * acceleration;
@@ -57,7 +57,7 @@ void tendon_mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar
       psi = J_mu * J_x;
     } else {
       std::fill(y.begin(), y.end(), 0.0);
-      psi = tendon_form(m, d, tendon, pattern_M(m), mu, x, psi_bar * armature, y);
+      psi = tendon_form(m, d, tendon, mass_pattern(m), mu, x, psi_bar * armature, y);
       tendon_direction_pullback(m, d, tendon, 0, y, qpos_bar, s, params);
     }
     if (const Vec gear_bar = params[Parameter::kActuatorGear]; !gear_bar.empty()) {

@@ -77,7 +77,7 @@ class Combined {
     }
   }
   bool any() const { return n_ > 0; }
-  Vector6 X(int body) const {
+  Vector6 motion(int body) const {
     Vector6 X = Vector6::Zero();
     for (int k = 0; k < n_; k++) {
       X += weight_[static_cast<size_t>(k)] *
@@ -103,7 +103,7 @@ class Direction {
  public:
   Direction(const mjModel* m, const mjData* d, CVec y, Sweep& s) : m_(m), d_(d), y_(y), s_(s) {}
   bool any() const { return true; }
-  Vector6 X(int body) const { return motion_of(m_, d_, body, y_); }
+  Vector6 motion(int body) const { return motion_of(m_, d_, body, y_); }
   void add(int body, const Vector6& X_bar) { add_motion_bar(m_, body, y_, X_bar, s_); }
 
  private:
@@ -131,7 +131,7 @@ void piece_pullback(Point& p0, Point& p1, double scale, double length_bar, Rates
   const Vector3& u = piece.u;
   Vector3 bar = scale * length_bar * u;
   if (rates.any() && p0.body != p1.body) {
-    const Vector6 X0 = rates.X(p0.body), X1 = rates.X(p1.body);
+    const Vector6 X0 = rates.motion(p0.body), X1 = rates.motion(p1.body);
     const Vector3 v = velocity_at(X1, p1.local) - velocity_at(X0, p0.local);
     // gradient: a piece without length has no direction that could turn
     if (piece.length >= mjMINVAL) bar += scale / piece.length * (v - u * u.dot(v));
@@ -363,8 +363,8 @@ TendonFits::TendonFits(const mjModel* m) {
     return true;
   };
   for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
-    M.push_back(fits(tendon, pattern_M(m)));
-    D.push_back(fits(tendon, pattern_D(m)));
+    M.push_back(fits(tendon, mass_pattern(m)));
+    D.push_back(fits(tendon, derivative_pattern(m)));
   }
 }
 

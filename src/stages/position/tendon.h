@@ -60,8 +60,10 @@ struct Pattern {
   const int *rownnz, *rowadr, *colind;
   const mjModel* m = nullptr;  // of D: implicitfast leaves out what M does not have
 };
-inline Pattern pattern_M(const mjModel* m) { return {m->M_rownnz, m->M_rowadr, m->M_colind}; }
-inline Pattern pattern_D(const mjModel* m) { return {m->D_rownnz, m->D_rowadr, m->D_colind, m}; }
+inline Pattern mass_pattern(const mjModel* m) { return {m->M_rownnz, m->M_rowadr, m->M_colind}; }
+inline Pattern derivative_pattern(const mjModel* m) {
+  return {m->D_rownnz, m->D_rowadr, m->D_colind, m};
+}
 
 // Of which tendons all of JᵀJ lies in the pattern of M, of D: xᵀ JᵀJ z = (J x)(J z).
 struct TendonFits {

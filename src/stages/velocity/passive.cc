@@ -297,7 +297,7 @@ void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVe
       bar.rate[TendonBar::kB] -= h * B.slope(v) * J_mu;
     } else if (!mu.empty()) {
       std::fill(y.begin(), y.end(), 0.0);
-      implicit = h * tendon_form(m, d, tendon, pattern_D(m), mu, b, -h * B.slope(v), y);
+      implicit = h * tendon_form(m, d, tendon, derivative_pattern(m), mu, b, -h * B.slope(v), y);
       tendon_direction_pullback(m, d, tendon, 0, y, qpos_bar, sweep, params);
     }
     bar.rate[TendonBar::kV] -= implicit * B.curvature(v);
