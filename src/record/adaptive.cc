@@ -166,7 +166,8 @@ class AdaptiveRollout {
       error = norm.value();
     }
     remember_first_rates();
-    switch (controller_->judge(x_.time, h, error, control_)) {
+    // the step as it was asked for: next - time is rounded
+    switch (controller_->judge(x_.time, attempt.h, error, control_)) {
       case StepOutcome::kAccepted:
         return accept(i, next);
       case StepOutcome::kRejected:
