@@ -47,7 +47,7 @@ void bench_adjoint(benchmark::State& state, const Scene& scene, int nstep) {
       std::copy_n(t.act.data() + static_cast<ptrdiff_t>(i) * t.na, t.na, d->act);
       std::copy(scene.ctrl.begin(), scene.ctrl.end(), d->ctrl);
       mj_forward(m, d);
-      mju_copy(d->qacc_warmstart, d->qacc, m->nv);
+      std::copy_n(d->qacc, m->nv, d->qacc_warmstart);
       start = std::chrono::steady_clock::now();
       for (long k = 0; k < repeat; k++) mj_forward(m, d);
       at_rows += seconds(start);

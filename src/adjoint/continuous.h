@@ -8,7 +8,7 @@
 //   do backsolve      x(t) is solved backwards too, from each row of the trajectory
 //
 // Steps are controlled by the errors of p (and x), not by those of z_bar.
-// docs/derivations/adaptive.md, eq. 11 to 13.
+// docs/derivations/adaptive.md, eq. 10 and 11.
 #ifndef DIFFMJ_ADJOINT_CONTINUOUS_H_
 #define DIFFMJ_ADJOINT_CONTINUOUS_H_
 
