@@ -41,6 +41,9 @@ struct AdaptiveOptions {
   // [s] Between rows of the trajectory, which are also the rows of ctrl. 0: the model's timestep.
   double interval = 0;
   Control control = Control::kHold;
+  // Whether steps end where a contact or limit becomes active, and adjoints have the term of the
+  // jump that the forces make there (docs/gradients.md).
+  bool events = true;
   Adjoint adjoint = Adjoint::kDiscrete;
   // How many states inside the rollout may be kept for the way back; the others are computed again.
   // None: every step is kept with its stages. kBacksolve keeps none.

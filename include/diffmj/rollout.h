@@ -50,12 +50,34 @@ struct StepRecord {
   int solver_niter = 0;  // iterations, over all islands
 };
 
+// Limits or contacts that became active together, at the end of a step.
+struct SolverEvent {
+  double time = 0;   // [s]
+  int interval = 0;  // row of the trajectory before it
+  int step = 0;      // that ends there
+  std::string what;  // "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'"; the
+                     // first of them
+  int count = 0;     // contacts and limits that it is about
+  double rate = 0;   // [m/s or rad/s] of their violation, the mean; < 0
+  double jump = 0;   // norm of qacc_after - qacc_before
+  // The rate is so small that a small change of the motion may miss the contact. The term of the
+  // adjoint is bounded.
+  bool grazing = false;
+
+  // For the way back: the state, rates on both sides, and the position the step began with.
+  std::vector<double> qpos, qvel, act;          // nq, nv, na
+  std::vector<double> qacc_before, qacc_after;  // nv
+  std::vector<double> start_qpos;               // nq
+  double start_time = 0;                        // [s]
+};
+
 // What an explicit Runge-Kutta method did, over all intervals.
 struct SolverRecord {
   std::vector<double> time;     // [s] where each step began, and where the last one ended
   std::vector<int> first_step;  // nstep + 1: of each interval; the last is the number of steps
   long naccepted = 0, nrejected = 0, nevaluation = 0;
   double smallest_step = 0, largest_step = 0;  // [s], of accepted ones
+  std::vector<SolverEvent> events;             // in the order of time
   // [s] of wall time: MuJoCo's stages over all evaluations, and the rollout
   struct Seconds {
     double position = 0, velocity = 0, actuation = 0, acceleration = 0, constraint = 0, total = 0;
@@ -70,6 +92,8 @@ struct SolverRecord {
   std::vector<double> kept;
   std::vector<int> kept_nefc;
   std::vector<int> kept_step;
+  // Steps within which something became active that was held back to their end.
+  std::vector<int> masked_step;
 };
 
 struct Trajectory {

@@ -100,6 +100,7 @@ class Simulator:
         step: float | None = None,
         interval: float | None = None,
         control: str | None = None,
+        events: bool | None = None,
         adjoint: str | None = None,
         checkpoints: int | None = None,
         adjoint_rtol: float | None = None,
@@ -140,6 +141,9 @@ class Simulator:
             interval: time between rows of the trajectory and of ctrl [s]; default: the timestep.
             control: "hold" (default) keeps a row of ctrl over its interval, as MuJoCo does;
                 "linear" goes straight from each row to the next and holds the last.
+            events: whether steps end where a contact or limit becomes active, and gradients have
+                the term of the jump that the forces make there; default True. False is for
+                comparison.
             adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated"
                 solves the adjoint equation along their dense output; "backsolve" solves the states
                 backwards beside it, which damped contacts make unstable.
@@ -169,6 +173,7 @@ class Simulator:
             step=step,
             interval=interval,
             control=control,
+            events=events,
             adjoint=adjoint,
             checkpoints=checkpoints,
             adjoint_rtol=adjoint_rtol,
@@ -515,6 +520,8 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
     for name, value in given.items():
         if name in ("max_steps", "checkpoints"):
             setattr(out, name, _integer("Simulator", name, value, least=1))
+        elif name == "events":
+            out.events = bool(value)
         elif name in ("control", "adjoint"):
             setattr(out, name, str(value))
         else:

@@ -49,6 +49,7 @@ void bind_model(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("step", &AdaptiveOptions::step)
       .def_rw("interval", &AdaptiveOptions::interval)
+      .def_rw("events", &AdaptiveOptions::events)
       .def_rw("checkpoints", &AdaptiveOptions::checkpoints, nb::none())
       .def_rw("adjoint_rtol", &AdaptiveOptions::adjoint_rtol, nb::none())
       .def_rw("adjoint_atol", &AdaptiveOptions::adjoint_atol, nb::none())

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "adjoint/jump.h"
 #include "diffmj/error.h"
 #include "integrate/manifold.h"
 #include "record/trajectory.h"
@@ -65,6 +66,7 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
   const AdaptiveOptions& o = model.options().adaptive;
   if (o.adjoint == Adjoint::kBacksolve) {
     back_.emplace(impl_, workspace);
+    back_->own_rows(false);
     x_.emplace(impl_);
   } else {
     steps_.emplace(model, trajectory, workspace);
@@ -89,18 +91,29 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
   const auto begin = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i)]),
              end = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i) + 1]);
   if (state_.h == 0) state_.h = time[end] - time[end - 1];
-  if (back_) {
-    const auto set = [](CVec from, std::vector<double>& to) {
-      to.assign(from.begin(), from.end());
-    };
-    set(row(trajectory_.qpos, i + 1, trajectory_.nq), x_->qpos);
-    set(row(trajectory_.qvel, i + 1, trajectory_.nv), x_->qvel);
-    set(row(trajectory_.act, i + 1, trajectory_.na), x_->act);
-    x_->time = time[end];
+  const auto set_state = [&](double at, CVec qpos, CVec qvel, CVec act) {
+    x_->time = at;
+    x_->qpos.assign(qpos.begin(), qpos.end());
+    x_->qvel.assign(qvel.begin(), qvel.end());
+    x_->act.assign(act.begin(), act.end());
     x_->nefc = -1;
+  };
+  if (back_) {
+    set_state(time[end], row(trajectory_.qpos, i + 1, trajectory_.nq),
+              row(trajectory_.qvel, i + 1, trajectory_.nv),
+              row(trajectory_.act, i + 1, trajectory_.na));
+    back_->clear_mask();
     along_ = &*back_;
   }
   for (size_t n = end; n-- > begin;) {
+    if (const SolverEvent* event = event_after(trajectory_, static_cast<int>(n))) {
+      jump_pullback(impl_, *event, p_, bar.params, workspace_);
+      knows_first_ = false;
+      if (back_) {
+        set_state(event->time, event->qpos, event->qvel, event->act);
+        back_->set_mask(event->start_qpos, event->start_time);
+      }
+    }
     if (steps_) {
       along_ = &steps_->load(static_cast<int>(n), true);
       step_begin_ = time[n];
@@ -109,10 +122,14 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
         if (along_->stopped_at_end(j)) p_(0, 2 * impl_.nv + j) = 0;
       }
     }
-    // with steps of its own size, backsolve does not stop where the steps of the rollout did
-    const bool whole = back_ && controller_;
-    if (!solve(time[n + 1], whole ? time[begin] : time[n], stop, bar)) return false;
-    if (whole) break;
+    // with steps of its own size, backsolve stops where events are, not where steps were
+    size_t to = n;
+    while (back_ && controller_ && to > begin &&
+           !event_after(trajectory_, static_cast<int>(to) - 1)) {
+      to--;
+    }
+    if (!solve(time[n + 1], time[to], stop, bar)) return false;
+    n = to;
   }
   bar.x += p_;
   return true;
@@ -176,7 +193,7 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
     p_ = p_next_;
     if (back_) {
       if (!back_->finish(times_)) fail("the state is not finite; use the discrete adjoint", t);
-      x_->follow(*back_, next);
+      x_->follow(*back_, next, false);
     }
     // the last stage is the next step's first
     knows_first_ = tableau_.fsal && !tableau_.last_stage_can_wait();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "adjoint/continuous.h"
+#include "adjoint/jump.h"
 #include "adjoint/reverse_steps.h"
 #include "base/require.h"
 #include "diffmj/error.h"
@@ -170,13 +171,17 @@ void add_row(const Matrix& from, int i, std::vector<double>& to) {
 }
 
 // The accepted steps of an interval, the last one first.
-bool interval_pullback(ReverseSteps& steps, int interval, StepBar& bar, StopSignal& stop) {
+bool interval_pullback(const ModelImpl& impl, ReverseSteps& steps, int interval, StepBar& bar,
+                       Workspace& workspace, StopSignal& stop) {
   const int last = steps.first(interval + 1) - 1;
   for (int n = last; n >= steps.first(interval); n--) {
     if (stop.poll()) return false;
     if (n < last) {
       bar.next = bar.x;
       bar.x.setZero();
+    }
+    if (const SolverEvent* event = steps.event(n)) {
+      jump_pullback(impl, *event, bar.next, bar.params, workspace);
     }
     steps.load(n, false).pullback(bar);
   }
@@ -222,7 +227,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     if (continuous) {
       if (!continuous->interval(i, bar, stop)) return SweepOutcome::kStopped;
     } else if (steps) {
-      if (!interval_pullback(*steps, i, bar, stop)) return SweepOutcome::kStopped;
+      if (!interval_pullback(impl, *steps, i, bar, workspace, stop)) return SweepOutcome::kStopped;
     } else {
       step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     }
@@ -336,7 +341,7 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   if (model.is_adaptive()) {
     ReverseSteps steps(model, t, *workspace);
     StopSignal never({});
-    interval_pullback(steps, 0, bar, never);
+    interval_pullback(impl, steps, 0, bar, *workspace, never);
     bar.ctrl += bar.ctrl_end;
   } else {
     step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);

@@ -19,6 +19,11 @@ ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Wor
   slots_.resize(slots_nefc_.size() * StepState::size(model.impl()));
 }
 
+// something is held back where step i, which was just made, ends
+bool ReverseSteps::ends_at_jump(int i) {
+  return is_masked(trajectory_, i) && !method_.held_at_end(times_).empty();
+}
+
 int ReverseSteps::interval_of(int n) const {
   const std::vector<int>& first = trajectory_.solver.first_step;
   return static_cast<int>(std::upper_bound(first.begin(), first.end(), n) - first.begin()) - 1;
@@ -41,7 +46,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
   const SolverRecord& s = trajectory_.solver;
   if (!schedule_) {
     method_.load(kept_step(model_, trajectory_, n),
-                 interval_input(model_, trajectory_, interval_of(n)));
+                 interval_input(model_, trajectory_, interval_of(n)), is_masked(trajectory_, n));
   } else {
     const size_t width = StepState::size(model_.impl());
     for (bool back = false; !back;) {
@@ -51,11 +56,12 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
       switch (action.kind) {
         case CheckpointAction::Kind::kRestore:
           x_.read(row, slots_nefc_[slot], s.time[static_cast<size_t>(action.begin)]);
+          method_.forget();
           break;
         case CheckpointAction::Kind::kAdvance:
           for (int i = action.begin; i < action.end; i++) {
             make(i, true);
-            x_.follow(method_, s.time[static_cast<size_t>(i) + 1]);
+            x_.follow(method_, s.time[static_cast<size_t>(i) + 1], ends_at_jump(i));
             nrecomputed_++;
           }
           break;
@@ -64,6 +70,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
           break;
         case CheckpointAction::Kind::kStepBack:
           make(n, whole);
+          method_.forget();
           back = true;
           break;
         case CheckpointAction::Kind::kDone:

@@ -25,12 +25,16 @@ class ReverseSteps {
   // good until the next call. whole: also the stage that only the dense output reads.
   RungeKutta& load(int n, bool whole);
 
+  // The event that ends step n, or null.
+  const SolverEvent* event(int n) const { return event_after(trajectory_, n); }
+
   long nrecomputed() const { return nrecomputed_; }
   const EvaluationTimes& times() const { return times_; }
 
  private:
   int interval_of(int n) const;
   void make(int n, bool whole);
+  bool ends_at_jump(int i);
 
   const Model& model_;
   const Trajectory& trajectory_;

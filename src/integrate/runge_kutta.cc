@@ -30,6 +30,17 @@ void add_stages(const std::vector<Workspace::Stage>& stages, std::span<const dou
   }
 }
 
+// there are constraints that are active at times
+bool can_be_active(const mjModel* m) {
+  if (m->opt.disableflags & mjDSBL_CONSTRAINT) return false;
+  if (!(m->opt.disableflags & mjDSBL_CONTACT) && m->ngeom + m->nflex > 1) return true;
+  const auto any = [](const auto* flags, auto n) {
+    return std::any_of(flags, flags + n, [](auto flag) { return flag != 0; });
+  };
+  return !(m->opt.disableflags & mjDSBL_LIMIT) &&
+         (any(m->jnt_limited, m->njnt) || any(m->tendon_limited, m->ntendon));
+}
+
 }  // namespace
 
 double IntervalInput::control(double t, int j) const {
@@ -40,7 +51,10 @@ double IntervalInput::control(double t, int j) const {
 }
 
 RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
-    : impl_(impl), tableau_(*impl.tableau), workspace_(workspace) {
+    : impl_(impl),
+      tableau_(*impl.tableau),
+      workspace_(workspace),
+      watch_(impl.options.adaptive.events && can_be_active(impl.mj())) {
   const mjModel* m = impl.mj();
   filter_of_.assign(static_cast<size_t>(impl.na), -1);
   for (int j = 0; j < impl.na; j++) {
@@ -58,6 +72,16 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   start_ = start;
   in_ = in;
   h_ = h;
+  held_ = false;
+  if (own_rows_) masking_ = false;
+  // what is active where it begins; if its rates are to be evaluated, that will tell
+  if (watch_ && own_rows_ && !start.qacc.empty()) {
+    if (!knows_rows_) {
+      set_mask(start.qpos, start.time);
+      knows_rows_ = true;
+    }
+    masking_ = true;
+  }
   const mjModel* m = impl_.mj();
   for (Filter& f : filters_) {
     const double u[2] = {in.control(start.time, f.control), in.control(start.time + h, f.control)};
@@ -138,7 +162,8 @@ StepInput RungeKutta::input_at(double time, Stage& at) const {
           .ctrl = at.ctrl,
           .qfrc_applied = in_.qfrc_applied,
           .xfrc_applied = in_.xfrc_applied,
-          .nefc = at.nefc};
+          .nefc = at.nefc,
+          .mask = masking_ ? &mask_ : nullptr};
 }
 
 bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times) {
@@ -154,13 +179,25 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   }
   at.nefc = d->nefc;
   at.ncon = d->ncon;
+  held_ = held_ || (masking_ && !mask_.rows().empty());
   return is_good(at.qacc) && is_good(at.act_dot);
 }
 
 bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   Stage& at = stage(i);
-  if (i > 0) return evaluate(start_.time + tableau_.c[i] * h_, stage(i - 1).qacc, at, times);
-  if (start_.qacc.empty()) return evaluate(start_.time, start_.qacc_warmstart, at, times);
+  if (i > 0) {
+    const bool good = evaluate(start_.time + tableau_.c[i] * h_, stage(i - 1).qacc, at, times);
+    if (watch_ && i + 1 == tableau_.nk) end_rows_.set_base(workspace_.data.get(), 0);
+    return good;
+  }
+  if (start_.qacc.empty()) {
+    const bool good = evaluate(start_.time, start_.qacc_warmstart, at, times);
+    if (watch_ && own_rows_) {
+      mask_.set_base(workspace_.data.get(), start_.time);
+      knows_rows_ = masking_ = true;
+    }
+    return good;
+  }
   std::copy(start_.qacc.begin(), start_.qacc.end(), at.qacc.begin());
   std::copy(start_.act_dot.begin(), start_.act_dot.end(), at.act_dot.begin());
   at.nefc = start_.nefc;
@@ -242,7 +279,92 @@ double RungeKutta::first_step(const StepController& controller, const StepStart&
   return controller.first_step(h, d1, norm(moved.k, moved.qacc, moved.act_dot) / h);
 }
 
-void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
+void RungeKutta::set_mask(CVec qpos, double time) {
+  mjData* d = workspace_.data.get();
+  mj_call("mj_fwdPosition", [&] {
+    std::copy(qpos.begin(), qpos.end(), d->qpos);
+    d->time = time;
+    mj_fwdPosition(impl_.mj(), d);
+  });
+  mask_.set_base(d, time);
+  masking_ = true;
+}
+
+void RungeKutta::follow(bool event) {
+  knows_rows_ = watch_ && own_rows_ && tableau_.fsal && !event;
+  if (!knows_rows_) return;
+  std::swap(mask_, end_rows_);
+  mask_.set_begin(start_.time + h_);
+}
+
+size_t RungeKutta::held_between(double theta) {
+  Stage& at = workspace_.between;
+  if (!place_between(theta, at)) return 0;
+  StepInput in = input_at(start_.time + theta * h_, at);
+  mjData* d = workspace_.data.get();
+  mj_call("mj_fwdVelocity", [&] {
+    write_input(impl_.mj(), d, in);
+    mj_fwdPosition(impl_.mj(), d);
+    mj_fwdVelocity(impl_.mj(), d);
+  });
+  return mask_.find(d).size();
+}
+
+double RungeKutta::find_event(EvaluationTimes& times) {
+  constexpr double kNear = 1e-9;  // [m]
+  (void)held_at_end(times);
+  // where something has become active: at the end, or where a stage was
+  double inside = 2, outside = 0;
+  for (size_t i = 1; i < tableau_.nk; i++) {
+    const double theta = tableau_.c[i];
+    if (theta < inside && theta > 0 && held_between(theta) > 0) inside = theta;
+  }
+  if (inside > 1) return inside;
+  // Newton's method from the inside, where the violation is known, and bisection
+  double guess = inside;
+  for (int k = 0; k < 100; k++) {
+    if (held_between(guess) == 0) {
+      outside = std::max(outside, guess);
+    } else {
+      inside = guess;
+      const RowMask::Row& row = earliest(mask_.rows());
+      if (-row.phi <= kNear || !(row.rate < 0)) break;
+      guess = inside - (row.since() - kNear / (2 * -row.rate)) / h_;
+    }
+    if (inside - outside < 1e-14) break;
+    const bool newton = guess > outside && guess < inside;
+    if (!newton || k % 4 == 3) guess = (inside + outside) / 2;
+  }
+  return inside;
+}
+
+const std::vector<RowMask::Row>& RungeKutta::held_at_end(EvaluationTimes& times) {
+  const size_t last = tableau_.nk - 1;
+  // the end is a stage of the method already, but for those that have none there
+  if (tableau_.nk > tableau_.nstage) {
+    place(last);
+    evaluate(last, times);
+  } else {
+    Stage& at = workspace_.between;
+    at.qpos = stage(last).qpos;
+    at.qvel = stage(last).qvel;
+    at.act = stage(last).act;
+    const StepInput in = input_at(start_.time + h_, at);
+    mjData* d = workspace_.data.get();
+    mj_call("mj_fwdVelocity", [&] {
+      write_input(impl_.mj(), d, in);
+      mj_fwdPosition(impl_.mj(), d);
+      mj_fwdVelocity(impl_.mj(), d);
+    });
+    mask_.find(d);
+  }
+  return mask_.rows();
+}
+
+const RungeKutta::Stage& RungeKutta::rates_at_end() { return stage(tableau_.nk - 1); }
+
+void RungeKutta::load(const MadeStep& made, const IntervalInput& in, bool masked) {
+  knows_rows_ = false;
   begin({.time = made.time,
          .qpos = made.qpos,
          .qvel = made.qvel,
@@ -259,6 +381,7 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
     stage(i).nefc = made.nefc[i];
   }
   place_end();
+  if (masked) set_mask(made.qpos, made.time);
 }
 
 bool RungeKutta::stopped_at_end(int j) const {

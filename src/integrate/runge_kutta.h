@@ -81,17 +81,43 @@ class RungeKutta {
   double first_step(const StepController& controller, const StepStart& start,
                     const IntervalInput& in, EvaluationTimes& times);
 
+  // Events, where the model asks for them: constraints that become active within a step are held
+  // back, so that all its stages are on the side it began on (mj/row_mask.h).
+  //
+  // Something was held back at a stage, or at the end.
+  bool held() const { return held_; }
+  // The share of the step after which the first of them became active, by dense output and within a
+  // nanometre; 1 or more if none did. Evaluates the stage that dense output lacks.
+  double find_event(EvaluationTimes& times);
+  // What was held back at the end of the step, its last stage evaluated if that is not yet done,
+  // with the rates there: rates_at_end().
+  const std::vector<RowMask::Row>& held_at_end(EvaluationTimes& times);
+  const Stage& rates_at_end();
+  // How much is held back at share θ of the step.
+  size_t held_between(double theta);
+  // The step is made: what is active at its end is where the next one begins. An event: the rates
+  // there are those of the other side.
+  void follow(bool event);
+  // The state is another one.
+  void forget() { knows_rows_ = false; }
+
   // The same in parts: begin, then place and evaluate stage after stage.
   void begin(const StepStart& start, const IntervalInput& in, double h);
   bool place(size_t i);
   bool evaluate(size_t i, EvaluationTimes& times);
   bool place_end();
 
-  // A step that was made, with its stages. Spans and input must live as long as it is used.
-  void load(const MadeStep& step, const IntervalInput& in);
+  // A step that was made, with its stages. Spans and input must live as long as it is used. masked:
+  // something was held back in it.
+  void load(const MadeStep& step, const IntervalInput& in, bool masked);
+  // Holds back what is not active at this position, and has become so since this time; until the
+  // next step begins, or with own_rows(false) until clear_mask().
+  void set_mask(CVec qpos, double time);
+  void clear_mask() { masking_ = false; }
+  void own_rows(bool yes) { own_rows_ = yes; }
   // The state at a share θ of the step, from dense output; stages up to nk must be there.
   bool place_between(double theta, Stage& at);
-  // Forward dynamics there; and what they read.
+  // Forward dynamics at a state, and what they read.
   bool evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times);
   StepInput input_at(double time, Stage& at) const;
 
@@ -125,6 +151,13 @@ class RungeKutta {
   StepStart start_;
   IntervalInput in_;
   double h_ = 0;
+  // events
+  const bool watch_;
+  bool own_rows_ = true;  // steps hold back what is not active where they begin
+  mutable RowMask mask_, end_rows_;
+  bool masking_ = false;     // evaluations hold back what is not of mask_
+  bool knows_rows_ = false;  // mask_ is of the start, should its rates be known
+  bool held_ = false;
 };
 
 }  // namespace diffmj

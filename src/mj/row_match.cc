@@ -5,9 +5,6 @@
 namespace diffmj {
 namespace {
 
-// a contact that has moved further than this is another one [m]; probes move by less than 1e-6
-constexpr double kSameContact = 1e-3;
-
 bool is_contact(int type) { return type >= mjCNSTR_CONTACT_FRICTIONLESS; }
 
 int contact_rows(const mjData* d, int row) {
@@ -40,7 +37,7 @@ void RowMatch::set_base(const mjData* d) {
   }
 }
 
-bool RowMatch::match(const mjData* d) {
+bool RowMatch::match(const mjData* d, double far) {
   base_row_.assign(static_cast<size_t>(d->nefc), -1);
   for (Contact& contact : contacts_) contact.found = false;
   int found = 0;
@@ -64,7 +61,7 @@ bool RowMatch::match(const mjData* d) {
     rows = contact_rows(d, i);
     const Contact contact = describe(d->contact[d->efc_id[i]]);
     Contact* nearest = nullptr;
-    double best = kSameContact;
+    double best = far;
     for (Contact& candidate : contacts_) {
       if (candidate.found || !std::equal(contact.geom, contact.geom + 2, candidate.geom) ||
           !std::equal(contact.flex, contact.flex + 2, candidate.flex) ||

@@ -16,9 +16,10 @@ class RowMatch {
   // Remembers the rows in d.
   void set_base(const mjData* d);
   // Finds the base row of every row in d: base_row(i), or -1 if it has none. Contacts are matched
-  // by their geoms (or flexes) and the nearest position, other rows by type and element. Returns
-  // true if every base row was found.
-  bool match(const mjData* d);
+  // by their geoms (or flexes) and the nearest position, unless that is further away than far [m];
+  // other rows by type and element. Returns true if every base row was found. (Probes move poses by
+  // less than 1e-6.)
+  bool match(const mjData* d, double far = 1e-3);
   int base_row(int i) const { return base_row_[static_cast<size_t>(i)]; }
 
  private:

@@ -149,9 +149,13 @@ class AdaptiveRollout {
     return (i + (x_.time - in.begin) / (in.end - in.begin)) / t_.nstep_asked;
   }
 
+  // to that time, with a stop at every event before it
   bool fixed_step(int i, const IntervalInput& in, double next) {
-    if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
-    return accept(i, next);
+    while (x_.time < next) {
+      if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
+      if (!accept(i, in, next)) return false;
+    }
+    return true;
   }
 
   // one attempt
@@ -169,7 +173,7 @@ class AdaptiveRollout {
     // the step as it was asked for: next - time is rounded
     switch (controller_->judge(x_.time, attempt.h, error, control_)) {
       case StepOutcome::kAccepted:
-        return accept(i, next);
+        return accept(i, in, next);
       case StepOutcome::kRejected:
         return true;
       case StepOutcome::kBudgetExhausted:
@@ -198,17 +202,118 @@ class AdaptiveRollout {
     x_.ncon = first.ncon;
   }
 
-  bool accept(int i, double next) {
+  // the step just made, up to the first event within it
+  bool accept(int i, const IntervalInput& in, double next) {
     if (!method_.finish(times_)) return not_finite(i);
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
+    if (!method_.held()) return record(i, next, false);
+    const double share = steps_of_ ? 2 : method_.find_event(times_);
+    if (share <= 1) return land(i, in, share * (next - x_.time));
+    return record(i, next, !method_.held_at_end(times_).empty());
+  }
+
+  // Makes the step again, so that it ends at the event: inside by as much as rounding needs.
+  bool land(int i, const IntervalInput& in, double h) {
+    constexpr double kInside = 1e-14, kTogether = 1e-11;  // [m]
+    constexpr int kMost = 40;
+    const auto step_to = [&](double size) {
+      // not shorter than time can tell
+      next_ = std::max(x_.time + size, std::nextafter(x_.time, in.end));
+      return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
+    };
+    double grow = 1e-12;  // [s] where it ends outside
+    for (int k = 0; k < kMost; k++) {
+      if (!step_to(h)) return not_finite(i);
+      const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
+      if (rows.empty()) {
+        h = next_ - x_.time + grow;
+        grow *= 4;
+        continue;
+      }
+      const RowMask::Row& first = earliest(rows);
+      if (-first.phi <= 64 * kInside || !(first.rate < 0)) break;
+      h -= first.since() - kInside / -first.rate;
+    }
+    std::vector<RowMask::Row> rows = method_.held_at_end(times_);
+    if (rows.empty()) return record(i, next_, false);
+    // what becomes active together is one event
+    const double later = kTogether / std::max(-earliest(rows).rate, kTogether);
+    h = next_ - x_.time;
+    if (h + later > h && method_.held_between(1 + later / h) > rows.size()) {
+      if (!step_to(h + later)) return not_finite(i);
+      rows = method_.held_at_end(times_);
+      if (rows.empty()) return record(i, next_, false);
+    }
+
+    SolverEvent event;
+    event.time = next_;
+    event.interval = i;
+    event.step = static_cast<int>(t_.solver.time.size()) - 1;
+    event.what = name_of(rows[0]);
+    event.count = static_cast<int>(rows.size());
+    event.start_qpos = x_.qpos;
+    event.start_time = x_.time;
+    for (const RowMask::Row& row : rows) event.rate += row.rate / static_cast<double>(rows.size());
+    event.grazing = event.rate > -kGrazingRate;
+    event.qacc_before = method_.rates_at_end().qacc;
+    if (!record(i, next_, true)) return false;
+
+    // the other side, where the next step begins
+    method_.begin(x_.start(), in, 0);
+    if (!method_.place(0) || !method_.evaluate(0, times_)) return not_finite(i);
+    remember_first_rates();
+    event.qpos = x_.qpos;
+    event.qvel = x_.qvel;
+    event.act = x_.act;
+    event.qacc_after = x_.qacc;
+    for (size_t k = 0; k < x_.qacc.size(); k++) {
+      event.jump += std::pow(event.qacc_after[k] - event.qacc_before[k], 2);
+    }
+    event.jump = std::sqrt(event.jump);
+    if (event.grazing) warn_grazing(event);
+    t_.solver.events.push_back(std::move(event));
+    return true;
+  }
+
+  std::string name_of(const RowMask::Row& row) {
+    if (row.type == mjCNSTR_LIMIT_JOINT) {
+      return "limit of " + model_.element_name(mjOBJ_JOINT, row.id);
+    }
+    if (row.type == mjCNSTR_LIMIT_TENDON) {
+      return "limit of " + model_.element_name(mjOBJ_TENDON, row.id);
+    }
+    const mjContact& contact = workspace_->data->contact[row.id];
+    const auto side = [&](int k) {
+      return contact.geom[k] >= 0 ? model_.element_name(mjOBJ_GEOM, contact.geom[k])
+                                  : model_.element_name(mjOBJ_FLEX, contact.flex[k]);
+    };
+    return "contact of " + side(0) + " and " + side(1);
+  }
+
+  void warn_grazing(const SolverEvent& event) {
+    const std::string text = "grazing: " + event.what +
+                             " begins so slowly that a small change of the motion may miss it; the "
+                             "jump term of its gradient is bounded";
+    const auto same = std::find_if(t_.warnings.begin(), t_.warnings.end(),
+                                   [&](const Warning& w) { return w.text == text; });
+    if (same != t_.warnings.end()) {
+      same->count++;
+    } else {
+      t_.warnings.push_back({.text = text, .first_step = event.interval, .count = 1});
+    }
+  }
+
+  // the step just made; at an event the rates at its end are not the next one's
+  bool record(int i, double next, bool event) {
     const size_t n = t_.solver.time.size() - 1;
     if (static_cast<int>(n) == t_.solver.first_step.back()) record_interval_start(i);
     keep(static_cast<int>(n));
     SolverRecord& s = t_.solver;
+    if (method_.held()) s.masked_step.push_back(static_cast<int>(n));
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
     s.largest_step = std::max(s.largest_step, h);
-    x_.follow(method_, next);
+    x_.follow(method_, next, event);
     s.time.push_back(next);
     const BadState bad = find_bad_state(model_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
     if (bad.what) {
@@ -296,6 +401,7 @@ class AdaptiveRollout {
   std::optional<StepController> controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
+  double next_ = 0;  // [s] where a step towards an event ends
 };
 
 }  // namespace
@@ -321,7 +427,7 @@ StepStart StepState::start() const {
           .qacc_warmstart = qacc_warmstart};
 }
 
-void StepState::follow(RungeKutta& method, double next) {
+void StepState::follow(RungeKutta& method, double next, bool event) {
   const Tableau& tableau = method.tableau();
   const Workspace::Stage &end = method.end(), &last = method.stage(tableau.nstage - 1);
   time = next;
@@ -330,7 +436,8 @@ void StepState::follow(RungeKutta& method, double next) {
   act = end.act;
   qacc_warmstart = last.qacc;
   nefc = -1;
-  if (!tableau.fsal) return;
+  method.follow(event);
+  if (!tableau.fsal || event) return;
   qacc = last.qacc;
   act_dot = last.act_dot;
   nefc = last.nefc;
@@ -386,6 +493,17 @@ IntervalInput interval_input(const Model& model, const Trajectory& t, int i) {
     in.ctrl_end = input_row(t.ctrl, i + 1, t.nu);
   }
   return in;
+}
+
+const SolverEvent* event_after(const Trajectory& t, int n) {
+  const std::vector<SolverEvent>& events = t.solver.events;
+  const auto at = std::lower_bound(events.begin(), events.end(), n,
+                                   [](const SolverEvent& e, int step) { return e.step < step; });
+  return at != events.end() && at->step == n ? &*at : nullptr;
+}
+
+bool is_masked(const Trajectory& t, int n) {
+  return std::binary_search(t.solver.masked_step.begin(), t.solver.masked_step.end(), n);
 }
 
 MadeStep kept_step(const Model& model, const Trajectory& t, int i) {

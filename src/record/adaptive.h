@@ -38,8 +38,8 @@ struct StepState {
   int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
 
   StepStart start() const;
-  // After a step, which is finished where its rates are the next one's.
-  void follow(RungeKutta& method, double time);
+  // After a step, which is finished where its rates are the next one's: not at an event.
+  void follow(RungeKutta& method, double time, bool event);
   // At the start of an interval: the rates are no longer known where inputs jump.
   void enter(const Model& model, const Trajectory& trajectory, int interval);
 
@@ -47,6 +47,14 @@ struct StepState {
   void write(Vec row, int& nefc) const;
   void read(CVec row, int nefc, double time);
 };
+
+// The smallest rate [m/s] of a violation that the term of an event is divided by. gradient: below
+// it the term is bounded, and the event is called grazing.
+inline constexpr double kGrazingRate = 1e-3;
+
+// The event that ends step n, or null; and whether something was held back within it.
+const SolverEvent* event_after(const Trajectory& trajectory, int n);
+bool is_masked(const Trajectory& trajectory, int n);
 
 // Step i of a trajectory that keeps every step.
 MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);

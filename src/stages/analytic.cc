@@ -200,7 +200,10 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
     // references of constraints and the derivatives of implicit integrators read velocities of
     // bodies
     if (constrained || impl.advance == Advance::kImplicit) mj_comVel(m, d);
-    if (constrained) mj_referenceConstraint(m, d);
+    if (constrained) {
+      mj_referenceConstraint(m, d);
+      if (in.mask) in.mask->hold(d);
+    }
     if (m->nactuator == 0) return;
     // gravity compensation through actuators counts towards their clamps
     if (m->flg_gravcomp) mj_passive(m, d);

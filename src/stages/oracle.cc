@@ -134,6 +134,7 @@ void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& work
   mj_call("mj_fwdPosition", [&] {
     write_input(m, d, in);
     run_stages(m, d, From::kPosition);
+    if (in.mask) in.mask->hold(d);
   });
 }
 

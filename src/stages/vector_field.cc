@@ -51,6 +51,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
       mj_fwdPosition(m, d);
       lap(times.position);
       mj_fwdVelocity(m, d);
+      if (in.mask) in.mask->hold(d);
       lap(times.velocity);
       mj_fwdActuation(m, d);
       lap(times.actuation);

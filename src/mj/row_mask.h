@@ -1,0 +1,50 @@
+// Holds back constraints that become active within a step, so that its stages stay on the side of
+// the jump on which it began.
+//
+// The rows at the start of the step are the base. A limit or contact that is not among them and
+// whose violation φ = pos - margin may have been 0 since, by the rate J v, gets an aref so far away
+// that it carries no force.
+#ifndef DIFFMJ_MJ_ROW_MASK_H_
+#define DIFFMJ_MJ_ROW_MASK_H_
+
+#include <mujoco/mujoco.h>
+
+#include <vector>
+
+#include "mj/row_match.h"
+
+namespace diffmj {
+
+class RowMask {
+ public:
+  // A limit or contact that was not there.
+  struct Row {
+    int first = 0, n = 0;                        // its rows
+    int type = 0, id = 0;                        // mjtConstraint; joint, tendon or contact
+    double phi = 0, rate = 0;                    // [m or rad, and per second]
+    double since() const { return phi / rate; }  // [s] since φ = 0
+  };
+
+  // Remembers the rows in d, whose position stage must have been evaluated, and the time.
+  void set_base(const mjData* d, double time);
+  // Finds what has become active since; the velocity stage must have been evaluated.
+  const std::vector<Row>& find(const mjData* d);
+  // And takes its force away.
+  void hold(mjData* d);
+  // Of the last find() or hold().
+  const std::vector<Row>& rows() const { return rows_; }
+  // The rows were remembered at this time.
+  void set_begin(double time) { begin_ = time; }
+
+ private:
+  RowMatch base_;
+  double begin_ = 0;  // [s]
+  std::vector<Row> rows_;
+};
+
+// Of those, the one that became active first.
+const RowMask::Row& earliest(const std::vector<RowMask::Row>& rows);
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_MJ_ROW_MASK_H_
