@@ -94,6 +94,9 @@ struct SolverRecord {
   std::vector<int> kept_step;
   // Steps within which something became active that was held back to their end.
   std::vector<int> masked_step;
+  // Steps within which constraints began or ceased to carry force: their adjoint is the continuous
+  // one, for that of the step itself does not know where in it they did.
+  std::vector<int> bent_step;
 };
 
 struct Trajectory {

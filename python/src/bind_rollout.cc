@@ -178,9 +178,21 @@ void bind_rollout(nb::module_& m) {
           "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
           nb::rv_policy::reference_internal, "What the solver of rollout i did.");
 
+  nb::class_<SolverEvent>(m, "SolverEvent", "Limits or contacts that became active together.")
+      .def_ro("time", &SolverEvent::time)
+      .def_ro("interval", &SolverEvent::interval)
+      .def_ro("step", &SolverEvent::step)
+      .def_ro("what", &SolverEvent::what)
+      .def_ro("count", &SolverEvent::count)
+      .def_ro("rate", &SolverEvent::rate)
+      .def_ro("jump", &SolverEvent::jump)
+      .def_ro("grazing", &SolverEvent::grazing);
+
   nb::class_<SolverRecord>(m, "SolverRecord", "What an explicit Runge-Kutta method did.")
       .def_prop_ro("time", solver_rows(&SolverRecord::time), kOwner)
       .def_prop_ro("first_step", solver_rows(&SolverRecord::first_step), kOwner)
+      .def_prop_ro("bent_step", solver_rows(&SolverRecord::bent_step), kOwner)
+      .def_prop_ro("events", [](const SolverRecord& x) { return x.events; })
       .def_prop_ro("end_qpos", solver_rows(&SolverRecord::end_qpos), kOwner)
       .def_prop_ro("end_qvel", solver_rows(&SolverRecord::end_qvel), kOwner)
       .def_prop_ro("end_act", solver_rows(&SolverRecord::end_act), kOwner)

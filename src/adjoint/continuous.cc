@@ -54,24 +54,24 @@ ParameterBar ContinuousAdjoint::Quadrature::parameter_bar() {
 }
 
 ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& trajectory,
-                                     const StepBar& bar, Workspace& workspace)
+                                     const StepBar& bar, ReverseSteps* steps, Workspace& workspace)
     : model_(model),
       impl_(model.impl()),
       trajectory_(trajectory),
       tableau_(*impl_.tableau),
       workspace_(workspace),
+      steps_(steps),
       first_(bar),
       stage_(bar),
       sum_(bar) {
   const AdaptiveOptions& o = model.options().adaptive;
-  if (o.adjoint == Adjoint::kBacksolve) {
+  if (!steps) {
     back_.emplace(impl_, workspace);
     back_->own_rows(false);
     x_.emplace(impl_);
-  } else {
-    steps_.emplace(model, trajectory, workspace);
   }
-  if (o.step == 0) {
+  // a discrete adjoint asks where forces bend: steps of one size would not do
+  if (o.step == 0 || (o.adjoint == Adjoint::kDiscrete && tableau_.embedded_order > 0)) {
     StepControl control = o.stepping;
     control.rtol = o.adjoint_rtol.value_or(control.rtol);
     control.atol = o.adjoint_atol.value_or(control.atol);
@@ -115,17 +115,13 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
       }
     }
     if (steps_) {
-      along_ = &steps_->load(static_cast<int>(n), true);
-      step_begin_ = time[n];
-      step_size_ = time[n + 1] - time[n];
-      for (int j = 0; j < impl_.na; j++) {
-        if (along_->stopped_at_end(j)) p_(0, 2 * impl_.nv + j) = 0;
-      }
+      const int k = static_cast<int>(n);
+      if (!along(k, steps_->load(k, true), bar, stop)) return false;
+      continue;
     }
     // with steps of its own size, backsolve stops where events are, not where steps were
     size_t to = n;
-    while (back_ && controller_ && to > begin &&
-           !event_after(trajectory_, static_cast<int>(to) - 1)) {
+    while (controller_ && to > begin && !event_after(trajectory_, static_cast<int>(to) - 1)) {
       to--;
     }
     if (!solve(time[n + 1], time[to], stop, bar)) return false;
@@ -133,6 +129,28 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
   }
   bar.x += p_;
   return true;
+}
+
+bool ContinuousAdjoint::step(int i, int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop) {
+  in_ = interval_input(model_, trajectory_, i);
+  p_ = bar.next;
+  knows_first_ = false;
+  state_.h = std::numeric_limits<double>::max();
+  if (!along(n, loaded, bar, stop)) return false;
+  bar.x += p_;
+  return true;
+}
+
+bool ContinuousAdjoint::along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop) {
+  const std::vector<double>& time = trajectory_.solver.time;
+  const auto k = static_cast<size_t>(n);
+  along_ = &loaded;
+  step_begin_ = time[k];
+  step_size_ = time[k + 1] - time[k];
+  for (int j = 0; j < impl_.na; j++) {
+    if (loaded.stopped_at_end(j)) p_(0, 2 * impl_.nv + j) = 0;
+  }
+  return solve(time[k + 1], time[k], stop, bar);
 }
 
 bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBar& bar) {

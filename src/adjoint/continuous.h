@@ -29,17 +29,19 @@ namespace diffmj {
 
 class ContinuousAdjoint {
  public:
-  // bar has the sizes and the parameters of those that interval() is given.
+  // bar has the sizes and the parameters of those that interval() is given. steps: along whose
+  // dense output it is solved; null: backsolve.
   ContinuousAdjoint(const Model& model, const Trajectory& trajectory, const StepBar& bar,
-                    Workspace& workspace);
+                    ReverseSteps* steps, Workspace& workspace);
 
   // From bar.next, of one cotangent, to bar.x and the inputs of interval i; intervals come last to
   // first. False if it was stopped. Throws RolloutError where the adjoint cannot be solved.
   bool interval(int i, StepBar& bar, StopSignal& stop);
+  // The same of a single step n, which is loaded whole, in interval i.
+  bool step(int i, int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop);
 
   const StepControllerState& steps() const { return state_; }
   const EvaluationTimes& times() const { return times_; }
-  long nrecomputed() const { return steps_ ? steps_->nrecomputed() : 0; }
 
  private:
   // (∂F/∂z)ᵀ p, or its integral
@@ -54,6 +56,7 @@ class ContinuousAdjoint {
     ParameterBar parameter_bar();
   };
 
+  bool along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop);
   bool solve(double begin, double end, StopSignal& stop, StepBar& bar);
   bool attempt(double t, double h);
   bool rate(size_t i, double t, Quadrature& quadrature);
@@ -64,10 +67,10 @@ class ContinuousAdjoint {
   const Trajectory& trajectory_;
   const Tableau& tableau_;
   Workspace& workspace_;
-  std::optional<ReverseSteps> steps_;  // interpolated
-  std::optional<RungeKutta> back_;     // backsolve
-  std::optional<StepState> x_;         // backsolve
-  RungeKutta* along_ = nullptr;        // the step that x(t) is read from
+  ReverseSteps* const steps_;       // interpolated
+  std::optional<RungeKutta> back_;  // backsolve
+  std::optional<StepState> x_;      // backsolve
+  RungeKutta* along_ = nullptr;     // the step that x(t) is read from
   double step_begin_ = 0, step_size_ = 0;
   IntervalInput in_;
   std::optional<StepController> controller_;

@@ -170,9 +170,12 @@ void add_row(const Matrix& from, int i, std::vector<double>& to) {
   for (Eigen::Index k = 0; k < from.cols(); k++) row[k] += from(0, k);
 }
 
-// The accepted steps of an interval, the last one first.
-bool interval_pullback(const ModelImpl& impl, ReverseSteps& steps, int interval, StepBar& bar,
-                       Workspace& workspace, StopSignal& stop) {
+// The accepted steps of an interval, the last one first. gradient: where forces bend within a step
+// its own derivative weighs the two sides by the method's b_i, not by how long each was; the
+// adjoint equation, solved along that step, does (bends; null: not wanted).
+bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& steps, int interval,
+                       ContinuousAdjoint* bends, StepBar& bar, Workspace& workspace,
+                       StopSignal& stop) {
   const int last = steps.first(interval + 1) - 1;
   for (int n = last; n >= steps.first(interval); n--) {
     if (stop.poll()) return false;
@@ -181,9 +184,13 @@ bool interval_pullback(const ModelImpl& impl, ReverseSteps& steps, int interval,
       bar.x.setZero();
     }
     if (const SolverEvent* event = steps.event(n)) {
-      jump_pullback(impl, *event, bar.next, bar.params, workspace);
+      jump_pullback(model.impl(), *event, bar.next, bar.params, workspace);
     }
-    steps.load(n, false).pullback(bar);
+    if (bends && is_bent(t, n)) {
+      if (!bends->step(interval, n, steps.load(n, true), bar, stop)) return false;
+    } else {
+      steps.load(n, false).pullback(bar);
+    }
   }
   return true;
 }
@@ -214,8 +221,11 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   const bool discrete = model.options().adaptive.adjoint == Adjoint::kDiscrete;
   std::optional<ReverseSteps> steps;
   std::optional<ContinuousAdjoint> continuous;
-  if (model.is_adaptive() && discrete) steps.emplace(model, t, workspace);
-  if (model.is_adaptive() && !discrete) continuous.emplace(model, t, bar, workspace);
+  if (model.is_adaptive()) {
+    const bool backsolve = model.options().adaptive.adjoint == Adjoint::kBacksolve;
+    if (!backsolve) steps.emplace(model, t, workspace);
+    continuous.emplace(model, t, bar, backsolve ? nullptr : &*steps, workspace);
+  }
   add(t.nstep);
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
@@ -224,10 +234,13 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
       x->setZero();
     }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
-    if (continuous) {
+    if (continuous && !discrete) {
       if (!continuous->interval(i, bar, stop)) return SweepOutcome::kStopped;
-    } else if (steps) {
-      if (!interval_pullback(impl, *steps, i, bar, workspace, stop)) return SweepOutcome::kStopped;
+    } else if (continuous) {
+      ContinuousAdjoint* bends = impl.tableau->embedded_order > 0 ? &*continuous : nullptr;
+      if (!interval_pullback(model, t, *steps, i, bends, bar, workspace, stop)) {
+        return SweepOutcome::kStopped;
+      }
     } else {
       step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     }
@@ -253,7 +266,6 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   qpos_cotangent_to_ambient(model, row(t.qpos, 0, t.nq), gradient.qpos_tangent, gradient.qpos);
   if (steps) gradient.nrecomputed = steps->nrecomputed();
   if (continuous) {
-    gradient.nrecomputed = continuous->nrecomputed();
     gradient.naccepted = continuous->steps().naccepted;
     gradient.nrejected = continuous->steps().nrejected;
     gradient.nevaluation = continuous->times().count;
@@ -341,7 +353,7 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   if (model.is_adaptive()) {
     ReverseSteps steps(model, t, *workspace);
     StopSignal never({});
-    interval_pullback(impl, steps, 0, bar, *workspace, never);
+    interval_pullback(model, t, steps, 0, nullptr, bar, *workspace, never);
     bar.ctrl += bar.ctrl_end;
   } else {
     step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);

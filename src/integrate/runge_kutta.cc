@@ -9,6 +9,7 @@
 #include "integrate/manifold.h"
 #include "integrate/metric.h"
 #include "integrate/stages_pullback.h"
+#include "mj/active_set.h"
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -179,6 +180,7 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   }
   at.nefc = d->nefc;
   at.ncon = d->ncon;
+  if (watch_) at.active = active_set(m, d);
   held_ = held_ || (masking_ && !mask_.rows().empty());
   return is_good(at.qacc) && is_good(at.act_dot);
 }
@@ -202,6 +204,7 @@ bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   std::copy(start_.act_dot.begin(), start_.act_dot.end(), at.act_dot.begin());
   at.nefc = start_.nefc;
   at.ncon = start_.ncon;
+  at.active = start_.active;
   return true;
 }
 
@@ -295,6 +298,14 @@ void RungeKutta::follow(bool event) {
   if (!knows_rows_) return;
   std::swap(mask_, end_rows_);
   mask_.set_begin(start_.time + h_);
+}
+
+bool RungeKutta::bends() const {
+  const std::vector<Stage>& stages = workspace_.stages;
+  for (size_t i = 1; i < tableau_.nstage; i++) {
+    if (stages[i].active != stages[0].active) return watch_;
+  }
+  return false;
 }
 
 size_t RungeKutta::held_between(double theta) {

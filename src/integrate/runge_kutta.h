@@ -46,6 +46,7 @@ struct StepStart {
   // nv, na: the rates there, if the step before ended with them; empty: they are evaluated.
   CVec qacc, act_dot;
   int nefc = 0, ncon = 0;    // with qacc
+  size_t active = 0;         // with qacc: which constraints carry force
   CVec qacc_warmstart = {};  // nv: of the first evaluation
 };
 
@@ -93,6 +94,9 @@ class RungeKutta {
   // with the rates there: rates_at_end().
   const std::vector<RowMask::Row>& held_at_end(EvaluationTimes& times);
   const Stage& rates_at_end();
+  // Constraints began or ceased to carry force within the step, or changed how: forces have a
+  // corner there.
+  bool bends() const;
   // How much is held back at share θ of the step.
   size_t held_between(double theta);
   // The step is made: what is active at its end is where the next one begins. An event: the rates

@@ -92,7 +92,8 @@ class Workspace {
     std::vector<double> u, k;                            // nv: position increment, slope
     std::vector<double> ctrl;                            // nu
     int nefc = 0, ncon = 0;
-    MjDataPtr data;                                  // of RK4; made when first needed
+    size_t active = 0;  // which constraints carry force, as a hash (mj/active_set.h)
+    MjDataPtr data;     // of RK4; made when first needed
     Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;  // ncotangent x ...
 
     void resize(const ModelImpl& impl);

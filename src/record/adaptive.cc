@@ -200,6 +200,7 @@ class AdaptiveRollout {
     x_.act_dot = first.act_dot;
     x_.nefc = first.nefc;
     x_.ncon = first.ncon;
+    x_.active = first.active;
   }
 
   // the step just made, up to the first event within it
@@ -310,6 +311,7 @@ class AdaptiveRollout {
     keep(static_cast<int>(n));
     SolverRecord& s = t_.solver;
     if (method_.held()) s.masked_step.push_back(static_cast<int>(n));
+    if (method_.bends() && !steps_of_) s.bent_step.push_back(static_cast<int>(n));
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
     s.largest_step = std::max(s.largest_step, h);
@@ -424,6 +426,7 @@ StepStart StepState::start() const {
           .act_dot = known ? CVec(act_dot) : CVec(),
           .nefc = nefc,
           .ncon = ncon,
+          .active = active,
           .qacc_warmstart = qacc_warmstart};
 }
 
@@ -442,6 +445,7 @@ void StepState::follow(RungeKutta& method, double next, bool event) {
   act_dot = last.act_dot;
   nefc = last.nefc;
   ncon = last.ncon;
+  active = last.active;
 }
 
 void StepState::enter(const Model& model, const Trajectory& t, int interval) {
@@ -504,6 +508,10 @@ const SolverEvent* event_after(const Trajectory& t, int n) {
 
 bool is_masked(const Trajectory& t, int n) {
   return std::binary_search(t.solver.masked_step.begin(), t.solver.masked_step.end(), n);
+}
+
+bool is_bent(const Trajectory& t, int n) {
+  return std::binary_search(t.solver.bent_step.begin(), t.solver.bent_step.end(), n);
 }
 
 MadeStep kept_step(const Model& model, const Trajectory& t, int i) {

@@ -36,6 +36,7 @@ struct StepState {
   std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
   std::vector<double> qacc_warmstart;                  // nv
   int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
+  size_t active = 0;                                   // with them, but in no checkpoint
 
   StepStart start() const;
   // After a step, which is finished where its rates are the next one's: not at an event.
@@ -55,6 +56,8 @@ inline constexpr double kGrazingRate = 1e-3;
 // The event that ends step n, or null; and whether something was held back within it.
 const SolverEvent* event_after(const Trajectory& trajectory, int n);
 bool is_masked(const Trajectory& trajectory, int n);
+// Whether forces have a corner within it.
+bool is_bent(const Trajectory& trajectory, int n);
 
 // Step i of a trajectory that keeps every step.
 MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);
