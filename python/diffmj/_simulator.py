@@ -429,7 +429,9 @@ class Simulator:
         progress: Callable[[float], object] | None = None,
     ) -> CheckReport:
         """Is the gradient right at this state? Compares the adjoint of a short rollout with
-        differences of mj_step that carry an error bar; `print(report)` gives the certificate.
+        differences of mj_step that carry an error bar; `print(report)` gives the certificate. With
+        an explicit Runge-Kutta method it is the discrete adjoint that is checked, with differences
+        of the same steps.
 
         Args: as of `rollout`, without batch, and
             nstep: length of the rollout.
