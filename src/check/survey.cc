@@ -151,7 +151,7 @@ std::vector<std::string> model_advice(const Model& model) {
   for (int i = 0; i < static_cast<int>(m->njnt); i++) {
     if (m->jnt_limited[i]) look(m->jnt_solimp[mjNIMP * i], model.element_name(mjOBJ_JOINT, i));
   }
-  constexpr double kLargeOnset = 0.01;  // onset errors of 36 % and more, docs/gradients.md
+  constexpr double kLargeOnset = 0.01;  // onset errors of 4 % and more, docs/gradients.md
   if (d0 > kLargeOnset) {
     out.push_back("solimp d0 = " + number(d0) + " (" + where +
                   "): contact onset is a jump of the force; the derivative of the steps is exact, "
