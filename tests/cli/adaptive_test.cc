@@ -68,7 +68,9 @@ TEST_F(CliTest, AdaptiveOptionsNeedAMethod) {
          {"--rtol 1", "--atol 1", "--max-steps 9", "--step 1", "--interval 1", "--control hold",
           "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1", "--adjoint-atol 1"}) {
       const std::string name = option.substr(0, option.find(' '));
-      expect_error(command + " slider.xml " + option, 2, name + " is for the explicit Runge-Kutta");
+      std::string run = command + " slider.xml ";
+      run += option;
+      expect_error(run, 2, name + " is for the explicit Runge-Kutta");
     }
     expect_error(command + " slider.xml --integrator RK4 --rtol 1", 2, "--integrator is RK4");
   }
@@ -150,7 +152,9 @@ TEST_F(CliTest, AdjointsAgreeAndSayWhatTheyDid) {
   EXPECT_GT(few["adjoint"]["recomputed"], 0);
 
   for (const std::string adjoint : {"interpolated", "backsolve"}) {
-    const Json other = json(run + " --adjoint " + adjoint);
+    std::string with_adjoint = run + " --adjoint ";
+    with_adjoint += adjoint;
+    const Json other = json(with_adjoint);
     EXPECT_EQ(other["adjoint"]["name"], adjoint);
     EXPECT_GT(other["adjoint"]["accepted"], 0);
     EXPECT_GT(other["adjoint"]["evaluations"], 0);
