@@ -22,7 +22,7 @@ struct CheckOptions {
   std::function<void(double)> progress = {};
 };
 
-// One random direction: the adjoint's number, Ridders' differences of mj_step, their error bar.
+// One random direction: the adjoint's number, Ridders' differences of the steps, their error bar.
 struct CheckDirection {
   double adjoint = 0;
   double differences = 0;
@@ -37,7 +37,7 @@ const char* verdict_name(CheckDirection::Verdict verdict);  // "agrees", "differ
 // A place along the rollout that is near to a change of the active set.
 struct Kink {
   std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...
-  int step = -1;        // -1: there is none
+  int step = -1;        // or interval, of explicit Runge-Kutta methods; -1: there is none
   double distance = 0;  // in the units below
   // "m", "rad", "of length" (a fixed tendon's), "of control", "of activation" or "share of the
   // constraint's force range"
@@ -77,7 +77,9 @@ struct CheckReport {
 };
 
 // Rolls out on the tightened model, compares the adjoint with differences of mj_step in random
-// directions. Throws InputError if the rollout itself fails.
+// directions; of an explicit Runge-Kutta method the discrete adjoint, whatever the model asks for,
+// with differences of its steps, whose sizes stay those of the unperturbed rollout. Throws
+// InputError if the rollout itself fails.
 [[nodiscard]] CheckReport check_gradient(const Model& model, const RolloutInput& input,
                                          const CheckOptions& options = {});
 

@@ -15,7 +15,8 @@ class CheckDirection:
 
     Attributes:
         adjoint: the derivative that diffmj gives.
-        differences: the derivative by extrapolated differences of mj_step.
+        differences: the derivative by extrapolated differences of mj_step; with an explicit
+            Runge-Kutta method of its steps, whose sizes are held.
         error_bar: the differences' own estimate of their error.
         error: |adjoint - differences|, relative.
         verdict: "agrees", "differs", or "inconclusive": the error bar alone exceeds the tolerance.
@@ -34,7 +35,8 @@ class Kink:
 
     Attributes:
         what: which contact, limit or friction changes.
-        step: -1 if the rollout meets no constraint.
+        step: with an explicit Runge-Kutta method the interval; -1 if the rollout meets no
+            constraint.
         distance: in `unit`.
         unit: "m", "rad", "of length" (a fixed tendon's), "of control", "of activation" or "share of
             the constraint's force range".
@@ -167,7 +169,7 @@ class CheckReport:
         lines = [
             f"gradient check: {self.verdict.upper()}",
             f"  {agree} of {n} random directions agree to {self.tolerance:g} "
-            f"over {self.nstep} steps",
+            f"over nstep = {self.nstep}",
             "",
             "         adjoint      differences    +/-        error      verdict",
         ]

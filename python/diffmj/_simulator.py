@@ -151,9 +151,10 @@ class Simulator:
                 between are made again, with the same bits. None: all steps with their stages.
             adjoint_rtol, adjoint_atol: of "interpolated" and "backsolve"; default: rtol and atol.
             min_step, max_step: bounds of a step [s]; default 1e-12 and none.
-            pid: coefficients of the step controller; default (0.2, 0.4, 0).
+            pid: coefficients (p, i, d) of the step controller; default (0.2, 0.4, 0).
             safety: factor on the step it asks for; default 0.9.
-            step_ratio: bounds of the ratio of a step to the one before; default (0.2, 10).
+            step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default
+                (0.2, 10).
 
         Raises:
             InputError: no such file, unknown integrator or path, a negative muscle_smoothing, a
@@ -246,7 +247,7 @@ class Simulator:
 
     @property
     def interval(self) -> float:
-        """Time between rows of a trajectory [s]: the timestep, unless it was asked for otherwise."""
+        """Time between rows of a trajectory [s]: the timestep, unless another was asked for."""
         return self._model.interval
 
     @property
@@ -368,6 +369,10 @@ class Simulator:
         batch = common_batch(who, inputs)
         steps = common_nstep(who, inputs, nstep)
         arrays = _input_arrays(inputs)
+        if steps_of is not None and not isinstance(steps_of, Trajectory):
+            raise InputError(
+                f"{who}: steps_of is a {type(steps_of).__name__}, expected a Trajectory"
+            )
         if steps_of is not None and steps_of.batch is not None:
             raise InputError(f"{who}: steps_of is a batch, expected a single rollout")
         given = None if steps_of is None else steps_of._record
@@ -434,7 +439,9 @@ class Simulator:
         progress: Callable[[float], object] | None = None,
     ) -> CheckReport:
         """Is the gradient right at this state? Compares the adjoint of a short rollout with
-        differences of mj_step that carry an error bar; `print(report)` gives the certificate.
+        differences of mj_step that carry an error bar; `print(report)` gives the certificate. With
+        an explicit Runge-Kutta method it is the discrete adjoint that is checked, with differences
+        of the same steps.
 
         Args: as of `rollout`, without batch, and
             nstep: length of the rollout.
@@ -501,7 +508,8 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
     given = {name: value for name, value in given.items() if value is not None}
     if given and integrator not in _METHODS:
         raise InputError(
-            f"Simulator: {', '.join(given)} is for the explicit Runge-Kutta methods "
+            f"Simulator: {', '.join(given)} {'is' if len(given) == 1 else 'are'} for the explicit "
+            f"Runge-Kutta methods "
             f"({', '.join(_METHODS)}), but integrator is '{integrator}'"
         )
     for name, parts in _TUPLES.items():
@@ -512,9 +520,7 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
             except (TypeError, ValueError):
                 numbers = []
             if len(numbers) != len(parts):
-                raise InputError(
-                    f"Simulator: {name} is {values!r}, expected {len(parts)} numbers"
-                )
+                raise InputError(f"Simulator: {name} is {values!r}, expected {len(parts)} numbers")
             for part, number in zip(parts, numbers, strict=True):
                 setattr(out, part, number)
     for name, value in given.items():
@@ -526,9 +532,12 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
             setattr(out, name, str(value))
         else:
             try:
-                setattr(out, name, float(value))
+                number = float(value)
             except (TypeError, ValueError):
                 raise InputError(f"Simulator: {name} is {value!r}, expected a number") from None
+            if name in ("step", "interval") and not number > 0:  # there 0 is the default
+                raise InputError(f"Simulator: {name} is {number:g}, expected a time > 0")
+            setattr(out, name, number)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -204,7 +205,9 @@ class Trajectory:
 
     @cached_property
     def qacc(self) -> Array:
-        """(nstep, nv): MuJoCo's qacc after each step."""
+        """(nstep, nv): MuJoCo's qacc after each step; with an explicit Runge-Kutta method the
+        acceleration at the start of each interval.
+        """
         return self._array(self._record.qacc)
 
     @cached_property
@@ -287,7 +290,9 @@ class Trajectory:
 
     @property
     def outcome(self) -> str | list[str]:
-        """'success', 'not finite' or 'MuJoCo error'; with a batch a list."""
+        """'success', 'not finite' or 'MuJoCo error', of adaptive steps also 'budget exhausted' and
+        'step too small'; with a batch a list.
+        """
         return self._record.outcome if self._batched else self._record.outcome[0]
 
     @property
@@ -391,7 +396,9 @@ class Trajectory:
                 parameter, no such step, or a single rollout that failed.
             UnsupportedError: params or efc_force, and the model's gradient path is "differences";
                 efc_force, and the integrator is RK4 or an explicit Runge-Kutta method.
-            RolloutError: a continuous adjoint cannot be solved within its tolerance.
+            RolloutError: the gradient is not finite, or a continuous adjoint cannot be solved
+                within its tolerance. With a batch nothing is raised: a RuntimeWarning names the
+                rollouts, whose gradients are NaN.
             KeyboardInterrupt: Ctrl-C.
         """
         sim = self._sim
@@ -419,6 +426,16 @@ class Trajectory:
             )
         else:
             out = _diffmj.rollout_pullback(sim._model, self._record, cotangents)
+
+        failed = [i for i, ok in enumerate(self._record.ok) if ok and out.message[i]]
+        if failed:
+            shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
+            warnings.warn(
+                f"gradients of {len(failed)} of {self.batch} rollouts are NaN (rollout {shown}); "
+                f"the first: {out.message[failed[0]]}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
         def shaped(x: Array, *shape: int) -> Array:
             return self._array(x.reshape(len(x), *shape))

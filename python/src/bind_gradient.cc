@@ -94,6 +94,14 @@ void bind_gradient(nb::module_& m) {
                 batch, [&](const Gradient& x) -> const auto& { return x.params.at(name); });
           },
           "name"_a, kOwner, "Of a field of mjModel that was asked for.")
+      .def_prop_ro(
+          "message",
+          [](const GradientBatch& batch) {
+            std::vector<std::string> out;
+            for (const Gradient& x : batch.items) out.push_back(x.message);
+            return out;
+          },
+          "Why every entry is NaN; empty if none is.")
       .def_prop_ro("nrecomputed", counts(&Gradient::nrecomputed))
       .def_prop_ro("naccepted", counts(&Gradient::naccepted))
       .def_prop_ro("nrejected", counts(&Gradient::nrejected))

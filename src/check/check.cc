@@ -1,9 +1,10 @@
-// check_gradient(): the adjoint against Ridders' differences of mj_step, with the evidence around
-// it.
+// check_gradient(): the adjoint against Ridders' differences of the steps that were made, with the
+// evidence around it.
 #include "diffmj/check.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <random>
 
 #include "base/ridders.h"
@@ -13,6 +14,7 @@
 #include "diffmj/gradient.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
+#include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -113,7 +115,7 @@ class RolloutFunction {
     return sum;
   }
 
-  // by the model itself, or by another that differs in its path only
+  // by the model itself, or by another that differs in its path or adjoint only
   Vector gradient(const Model& by) const {
     Trajectory t = base_;
     t.model_id = by.impl().id;
@@ -139,7 +141,10 @@ class RolloutFunction {
     input.qvel = x.qvel;
     input.act = x.act;
     input.ctrl = ctrl;
-    Trajectory t = rollout(model_, input, nstep_, options_);
+    RolloutOptions options = options_;
+    // step sizes are not differentiated: they stay those of the base rollout
+    if (model_.is_adaptive() && base_.nstep == nstep_) options.steps_of = &base_;
+    Trajectory t = rollout(model_, input, nstep_, options);
     if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
     return t;
   }
@@ -172,6 +177,32 @@ double solver_residual(const mjModel* m, const mjData* d, const Vector& qacc,
   return std::sqrt(residual) / (1 + std::sqrt(dot(Ma, Ma)));
 }
 
+// The states that steps began at, with the number of the step, or of the interval the step is in.
+template <class Look>
+void for_each_step(const Model& model, const Trajectory& t, Look&& look) {
+  if (!model.is_adaptive()) {
+    for (int i = 0; i < t.nstep; i++) look(i, step_input(t, i));
+    return;
+  }
+  Vector ctrl(static_cast<size_t>(t.nu));
+  const std::vector<int>& first = t.solver.first_step;
+  for (int i = 0; i < t.nstep; i++) {
+    const IntervalInput in = interval_input(model, t, i);
+    for (int n = first[static_cast<size_t>(i)]; n < first[static_cast<size_t>(i) + 1]; n++) {
+      const MadeStep step = kept_step(model, t, n);
+      for (int j = 0; j < t.nu; j++) ctrl[static_cast<size_t>(j)] = in.control(step.time, j);
+      look(i, {.time = step.time,
+               .qpos = step.qpos,
+               .qvel = step.qvel,
+               .act = step.act,
+               .qacc_warmstart = {},
+               .ctrl = ctrl,
+               .qfrc_applied = in.qfrc_applied,
+               .xfrc_applied = in.xfrc_applied});
+    }
+  }
+}
+
 // residuals and kinks at the states of the user's own rollout, its solver as it is
 void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random,
                    CheckReport& report) {
@@ -181,8 +212,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
   Vector lambda(static_cast<size_t>(t.nv));
   KinkSurvey kinks(model);
-  for (int i = 0; i < t.nstep; i++) {
-    const StepInput in = step_input(t, i);
+  for_each_step(model, t, [&](int i, const StepInput& in) {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       mj_forward(m, d);
@@ -196,7 +226,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
     report.adjoint_residual =
         std::max(report.adjoint_residual, newton_residual(m, d, lambda, a_bar, *workspace));
     kinks.look(i, *workspace);
-  }
+  });
   report.nearest_kink = kinks.nearest();
   report.kinks = kinks.constraints();
 }
@@ -219,16 +249,47 @@ CheckDirection compare(double adjoint, const RiddersResult& numeric, double typi
   return out;
 }
 
-void compare_with_oracle(const Model& model, const RolloutFunction& function,
-                         const Vector& gradient, CheckReport& report) {
-  const Vector by_oracle =
-      function.gradient(Model::from_mjmodel(model.mj(), {.path = GradientPath::kOracle}));
+// The largest difference of two gradients, relative to the largest entry of the first.
+double largest_difference(const Vector& a, const Vector& b) {
   double largest = 1e-12, difference = 0;
-  for (size_t i = 0; i < gradient.size(); i++) {
-    largest = std::max(largest, std::abs(by_oracle[i]));
-    difference = std::max(difference, std::abs(gradient[i] - by_oracle[i]));
+  for (size_t i = 0; i < a.size(); i++) {
+    largest = std::max(largest, std::abs(a[i]));
+    difference = std::max(difference, std::abs(a[i] - b[i]));
   }
-  report.oracle_difference = difference / largest;
+  return difference / largest;
+}
+
+// What is certified: the exact gradient of the steps.
+ModelOptions exact_options(const Model& model) {
+  ModelOptions options = model.options();
+  options.muscle_smoothing = 0;
+  options.adaptive.adjoint = Adjoint::kDiscrete;
+  return options;
+}
+
+double compare_with_oracle(const Model& model, const RolloutFunction& function,
+                           const Vector& gradient) {
+  ModelOptions options = model.options();
+  options.path = GradientPath::kOracle;
+  return largest_difference(function.gradient(Model::from_mjmodel(model.mj(), options)), gradient);
+}
+
+// That the check is of the discrete adjoint, and how far the one that was asked for is from it.
+std::string compare_with_continuous(const Model& model, Adjoint adjoint,
+                                    const RolloutFunction& function, const Vector& gradient) {
+  const std::string what = std::string("adjoint ") + adjoint_name(adjoint);
+  ModelOptions options = model.options();
+  options.adaptive.adjoint = adjoint;
+  try {
+    const double difference =
+        largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.1e", difference);
+    return what + " has an error of its own: the check is of the discrete adjoint, and " + what +
+           " differs from that by " + text + " of the largest entry";
+  } catch (const RolloutError& error) {
+    return "the check is of the discrete adjoint; " + std::string(error.what());
+  }
 }
 
 }  // namespace
@@ -248,9 +309,8 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
                      std::to_string(options.directions) + ", expected at least 1");
   }
   require_input("check", user_model, input, options.nstep);
-  // what is certified is the exact gradient, also of a model whose muscles are smoothed
-  const bool smoothed = user_model.muscle_smoothing() > 0;
-  const Model model = (smoothed ? Model::from_mjmodel(user_model.mj()) : user_model).tightened();
+  const ModelOptions exact = exact_options(user_model);
+  const Model model = Model::from_mjmodel(user_model.mj(), exact).tightened();
   std::mt19937 random(options.seed);
   const RolloutFunction function(model, input, options, random);
   const Vector gradient = function.gradient(model);
@@ -259,19 +319,28 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   CheckReport report;
   report.path = user_model.gradient_path();
   report.path_reason = user_model.gradient_path_reason();
-  if (report.path == GradientPath::kAnalytic)
-    compare_with_oracle(model, function, gradient, report);
+  if (report.path == GradientPath::kAnalytic) {
+    report.oracle_difference = compare_with_oracle(model, function, gradient);
+  }
   report.features = model_features(user_model);
   report.advice = model_advice(user_model);
-  if (smoothed) {
+  if (user_model.muscle_smoothing() > 0) {
     report.advice.push_back(
         "muscle_smoothing is a surrogate: the check is of the gradient without it");
   }
+  const Adjoint adjoint = user_model.options().adaptive.adjoint;
+  if (user_model.is_adaptive() && adjoint != Adjoint::kDiscrete) {
+    report.advice.push_back(compare_with_continuous(model, adjoint, function, gradient));
+  }
   report.warnings = function.base().warnings;
+  ModelOptions keep_all = exact;
+  keep_all.adaptive.checkpoints.reset();
+  const Model own_model = Model::from_mjmodel(user_model.mj(), keep_all);
   const Trajectory own =
-      rollout(user_model, input, options.nstep, {.interrupted = options.interrupted});
+      rollout(own_model, input, options.nstep, {.interrupted = options.interrupted});
+  if (own.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!own.ok()) throw InputError("check: the rollout fails: " + own.message);
-  inspect_steps(user_model, own, random, report);
+  inspect_steps(own_model, own, random, report);
 
   report.passed = true;
   for (int i = 0; i < options.directions; i++) {

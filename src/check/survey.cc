@@ -60,6 +60,32 @@ std::string number(double x) {
   return text;
 }
 
+// "tsit5, adaptive with rtol 1e-06 and atol 1e-08; intervals of 0.01 s, control hold, adjoint
+// discrete"
+std::string adaptive_step(const Model& model) {
+  const AdaptiveOptions& o = model.options().adaptive;
+  const std::string method = integrator_name(model.integrator());
+  const auto tolerances = [](double rtol, double atol) {
+    return "rtol " + number(rtol) + " and atol " + number(atol);
+  };
+  std::string out = method;
+  if (o.step > 0) {
+    out += ", constant steps of at most " + number(o.step) + " s";
+  } else {
+    out += ", adaptive with " + tolerances(o.stepping.rtol, o.stepping.atol);
+  }
+  out += "; intervals of " + number(model.interval()) + " s, control " + control_name(o.control) +
+         ", adjoint " + adjoint_name(o.adjoint);
+  if (o.step == 0 && o.adjoint != Adjoint::kDiscrete) {
+    out += " with " + tolerances(o.adjoint_rtol.value_or(o.stepping.rtol),
+                                 o.adjoint_atol.value_or(o.stepping.atol));
+  }
+  if (o.checkpoints && o.adjoint != Adjoint::kBacksolve) {
+    out += ", " + std::to_string(*o.checkpoints) + " checkpoints";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> model_features(const Model& model) {
@@ -73,8 +99,10 @@ std::vector<std::string> model_features(const Model& model) {
   };
   add("size", "nq " + std::to_string(model.nq()) + ", nv " + std::to_string(model.nv()) + ", na " +
                   std::to_string(model.na()) + ", nu " + std::to_string(model.nu()));
-  add("step", std::string(integrator_name(model.integrator())) + ", " + number(model.timestep()) +
-                  " s; solver " + solver_name(m->opt.solver) + ", " +
+  const std::string step = model.is_adaptive() ? adaptive_step(model)
+                                               : std::string(integrator_name(model.integrator())) +
+                                                     ", " + number(model.timestep()) + " s";
+  add("step", step + "; solver " + solver_name(m->opt.solver) + ", " +
                   (m->opt.cone == mjCONE_PYRAMIDAL ? "pyramidal" : "elliptic") + " cone");
   add("joints", tally(m->jnt_type, static_cast<int>(m->njnt), kJoints));
   std::vector<int> colliding, condim;
@@ -123,7 +151,7 @@ std::vector<std::string> model_advice(const Model& model) {
   for (int i = 0; i < static_cast<int>(m->njnt); i++) {
     if (m->jnt_limited[i]) look(m->jnt_solimp[mjNIMP * i], model.element_name(mjOBJ_JOINT, i));
   }
-  constexpr double kLargeOnset = 0.01;  // onset errors of 36 % and more, docs/gradients.md
+  constexpr double kLargeOnset = 0.01;  // onset errors of 4 % and more, docs/gradients.md
   if (d0 > kLargeOnset) {
     out.push_back("solimp d0 = " + number(d0) + " (" + where +
                   "): contact onset is a jump of the force; the derivative of the steps is exact, "
@@ -151,9 +179,19 @@ std::vector<std::string> model_advice(const Model& model) {
     if (collides(m, i) && timeconst > 0 && timeconst < 2 * m->opt.timestep) {
       out.push_back("solref time constant " + number(timeconst) + " (" +
                     model.element_name(mjOBJ_GEOM, i) + ") is raised to two time steps, " +
-                    number(2 * m->opt.timestep) + ", by refsafe: contacts depend on the time step");
+                    number(2 * m->opt.timestep) + ", by refsafe: contacts depend on the " +
+                    (model.is_adaptive() ? "model's timestep, which is not the step here; a "
+                                           "smaller timestep or disabling refsafe ends that"
+                                         : "time step"));
       break;
     }
+  }
+  for (int i = 0; model.is_adaptive() && i < static_cast<int>(m->nactuator); i++) {
+    if (!m->actuator_actearly[i] || m->actuator_actadr[i] < 0) continue;
+    out.push_back("actearly (" + model.element_name(mjOBJ_ACTUATOR, i) +
+                  "): forces read the activation one timestep of the model ahead, " +
+                  number(m->opt.timestep) + " s, whatever the step");
+    break;
   }
   return out;
 }

@@ -11,6 +11,8 @@
 #include <limits>
 #include <utility>
 
+#include "adaptive.h"
+
 namespace diffmj::cli {
 namespace {
 
@@ -82,17 +84,17 @@ Keyframe read_keyframe(const Model& model, const std::string& key) {
 }
 
 int steps_in(const Model& model, double seconds) {
-  const double steps = std::round(seconds / model.timestep());
+  const double steps = std::round(seconds / model.interval());
   if (steps >= 0 && steps <= std::numeric_limits<int>::max()) return static_cast<int>(steps);
   throw InputError("--settle is " + std::to_string(seconds) +
                    " s, expected 0 or more, and at most " +
                    std::to_string(std::numeric_limits<int>::max()) + " steps");
 }
 
-// Replaces the state by the one after some seconds under the first row of the controls.
-void settle(double seconds, Setup& setup) {
+// Replaces the state by the one after some steps under the first row of the controls.
+void settle(int nstep, Setup& setup) {
   Setup before = setup;
-  before.nstep = steps_in(setup.model, seconds);
+  before.nstep = nstep;
   before.ctrl.resize(std::min(setup.ctrl.size(), static_cast<size_t>(setup.model.nu())));
   const Trajectory t = run_rollout(before);
   if (!t.ok()) throw RolloutError("while settling: " + t.message);
@@ -105,10 +107,10 @@ void settle(double seconds, Setup& setup) {
                  .act = last_row(t.act, t.na)};
 }
 
-std::string describe_start(const CommonOptions& options, double settle_seconds) {
+std::string describe_start(const CommonOptions& options, const Model& model, int settle_steps) {
   char settled[64] = "";
-  if (settle_seconds > 0) {
-    std::snprintf(settled, sizeof(settled), ", settled for %g s", settle_seconds);
+  if (settle_steps > 0) {
+    std::snprintf(settled, sizeof(settled), ", settled for %g s", settle_steps * model.interval());
   }
   return (options.key.empty() ? "default state" : "keyframe " + options.key) + settled;
 }
@@ -148,7 +150,7 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
   command.add_option("--settle", options.settle, settle_text)->option_text("SECONDS");
   command
       .add_option("--nstep", options.nstep,
-                  "steps of the rollout (default " + std::to_string(defaults.nstep) +
+                  "steps of the rollout, or intervals (default " + std::to_string(defaults.nstep) +
                       ", or the rows of --ctrl-file)")
       ->option_text("N");
   CLI::Option* ctrl =
@@ -161,22 +163,26 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
       ->excludes(ctrl);
   command
       .add_option("--integrator", options.integrator,
-                  "Euler, RK4, implicit, implicitfast or discrete (default: the model's)")
+                  "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
+                  " those below")
       ->option_text("NAME");
   command.add_option("--output", options.output, "write here, at once when all is done")
       ->option_text("FILE");
+  add_adaptive_options(command, options.adaptive);
 }
 
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
-  const ModelOptions model_options{.integrator = integrator_from_name(options.integrator),
-                                   .muscle_smoothing = options.muscle_smoothing};
+  const Integrator integrator = integrator_from_name(options.integrator);
+  const ModelOptions model_options{.integrator = integrator,
+                                   .muscle_smoothing = options.muscle_smoothing,
+                                   .adaptive = read_adaptive_options(integrator, options.adaptive)};
   const Model model = Model::from_file(options.model_file, model_options);
   const bool has_key = !options.key.empty();
-  const double seconds = options.settle.value_or(has_key ? 0 : defaults.settle);
+  const int settle_steps = steps_in(model, options.settle.value_or(has_key ? 0 : defaults.settle));
   Setup setup{.model_file = options.model_file,
               .model = model,
               .state = default_state(model),
-              .start = describe_start(options, seconds),
+              .start = describe_start(options, model, settle_steps),
               .nstep = options.nstep.value_or(defaults.nstep)};
   if (has_key) {
     Keyframe key = read_keyframe(model, options.key);
@@ -196,7 +202,7 @@ Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
                        " rows, expected " + std::to_string(setup.nstep) + " (--nstep) or 1");
     }
   }
-  if (seconds != 0) settle(seconds, setup);
+  if (settle_steps > 0) settle(settle_steps, setup);
   return setup;
 }
 

@@ -21,10 +21,19 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
+// Of explicit Runge-Kutta methods, as far as they are given (adaptive.h).
+struct AdaptiveArguments {
+  std::optional<double> rtol, atol, step, interval, adjoint_rtol, adjoint_atol;
+  std::optional<long> max_steps;
+  std::optional<int> checkpoints;
+  std::optional<std::string> control, adjoint;
+};
+
 // What every subcommand takes.
 struct CommonOptions {
   std::string model_file;
   std::string integrator = "model";
+  AdaptiveArguments adaptive;
   double muscle_smoothing = 0;
   std::string key;               // name or number; empty: the default state
   std::optional<double> settle;  // [s]

@@ -17,16 +17,19 @@ using Verdict = CheckDirection::Verdict;
 constexpr Defaults kDefaults{.nstep = 10, .settle = 0.5};
 
 constexpr const char* kFooter =
-    R"(Compares the gradient of a rollout with differences of mj_step in random directions.
+    R"(Compares the gradient of a rollout with differences of mj_step in random directions; with
+adaptive steps the discrete adjoint with differences of the same steps.
 
 Exit codes:
   0 agrees, 1 differs, 2 usage or input error, 3 inconclusive (the differences are too
-  inaccurate to tell: a contact or limit is about to switch), 4 the rollout diverged
+  inaccurate to tell: a contact or limit is about to switch), 4 the rollout did not reach
+  its end
 
 Examples:
   diffmj check humanoid.xml
   diffmj check arm.xml --key home --nstep 50 --ctrl "0.1 0 -0.2"
-  diffmj check arm.xml --settle 2 --tolerance 1e-6 --json > certificate.json)";
+  diffmj check arm.xml --settle 2 --tolerance 1e-6 --json > certificate.json
+  diffmj check arm.xml --integrator tsit5 --rtol 1e-8 --interval 0.02)";
 
 struct CheckCommand {
   CommonOptions common;
@@ -195,7 +198,9 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   std::string text;
   text += entry("model", setup.model_file);
   text += entry("start", setup.start);
-  text += entry("rollout", line("%d steps of %g s", setup.nstep, setup.model.timestep()));
+  text += entry("rollout",
+                line("%d %s of %g s", setup.nstep,
+                     setup.model.is_adaptive() ? "intervals" : "steps", setup.model.interval()));
   text += list("uses", report.features);
   text += entry("gradient path", path_meaning(report.path));
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);

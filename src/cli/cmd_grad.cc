@@ -1,6 +1,7 @@
 // diffmj grad: the gradient of a rollout, as JSON or CSV.
 #include <memory>
 
+#include "adaptive.h"
 #include "cli.h"
 #include "loss.h"
 #include "output.h"
@@ -20,7 +21,8 @@ constexpr const char* kFooter = R"(The loss is a weighted sum of entries of the 
 Examples:
   diffmj grad humanoid.xml --nstep 50 --loss "qpos[2]"
   diffmj grad arm.xml --key home --ctrl "0.1 0 -0.2" --loss "qpos[elbow]+0.01*qvel" --every-step
-  diffmj grad arm.xml --ctrl-file controls.csv --csv --output gradient.csv)";
+  diffmj grad arm.xml --ctrl-file controls.csv --csv --output gradient.csv
+  diffmj grad cube.xml --integrator tsit5 --rtol 1e-8 --interval 0.02 --checkpoints 50)";
 
 struct GradCommand {
   CommonOptions common;
@@ -92,6 +94,10 @@ int run(const GradCommand& command) {
     result["loss"] = {
         {"expression", command.loss}, {"every_step", command.every_step}, {"value", at.value}};
     result["muscle_smoothing"] = setup.model.muscle_smoothing();
+    if (setup.model.is_adaptive()) {
+      result["solver"] = json_solver(trajectory);
+      result["adjoint"] = json_adjoint(setup.model, gradient);
+    }
     result["gradient"] = gradient_json(setup, gradient);
     result["warnings"] = json_warnings(trajectory.warnings);
     output.write(json_text(result));

@@ -1,6 +1,8 @@
 // diffmj rollout: the states of a rollout, as CSV or JSON.
 #include <memory>
+#include <optional>
 
+#include "adaptive.h"
 #include "cli.h"
 #include "output.h"
 
@@ -10,16 +12,18 @@ namespace {
 constexpr Defaults kDefaults{.nstep = 100, .settle = 0};
 
 constexpr const char* kFooter =
-    R"(Writes time, qpos, qvel and act of the start and after every step.
-A rollout that diverges is written up to there; the exit code is then 4.
+    R"(Writes time, qpos, qvel and act of the start and after every step or interval.
+A rollout that does not reach its end is written up to there; the exit code is then 4.
 
 Examples:
   diffmj rollout humanoid.xml --nstep 500 > humanoid.csv
   diffmj rollout arm.xml --key home --ctrl "0.1 0 -0.2" --json
-  diffmj rollout arm.xml --ctrl-file controls.csv --output states.csv)";
+  diffmj rollout arm.xml --ctrl-file controls.csv --output states.csv
+  diffmj rollout cube.xml --integrator tsit5 --interval 0.02 --steps-output steps.csv)";
 
 struct RolloutCommand {
   CommonOptions common;
+  std::string steps_output;  // empty: not wanted
   bool json = false;
 };
 
@@ -63,14 +67,25 @@ void write_json(const Setup& setup, const Trajectory& t, Output& output) {
   for (const Column& column : columns(t)) {
     result[column.name] = json_rows(column.values, t.time.size(), column.width);
   }
+  if (setup.model.is_adaptive()) result["solver"] = json_solver(t);
   result["warnings"] = json_warnings(t.warnings);
   output.write(json_text(result));
 }
 
 int run(const RolloutCommand& command) {
   const Setup setup = read_setup(command.common, kDefaults);
+  if (!command.steps_output.empty() && !setup.model.is_adaptive()) {
+    throw InputError("--steps-output is for the explicit Runge-Kutta methods (" + method_names() +
+                     "), but the integrator is " + integrator_name(setup.model.integrator()));
+  }
   Output output(command.common.output);
+  std::optional<Output> steps_output;
+  if (!command.steps_output.empty()) steps_output.emplace(command.steps_output);
   const Trajectory trajectory = run_rollout(setup);
+  if (steps_output) {
+    write_steps(trajectory, *steps_output);
+    steps_output->finish();
+  }
   if (command.json) {
     write_json(setup, trajectory, output);
   } else {
@@ -88,6 +103,9 @@ void add_rollout(CLI::App& app, int& exit_code) {
   CLI::App* sub = app.add_subcommand("rollout", "Simulate, and print every state");
   auto command = std::make_shared<RolloutCommand>();
   add_common_options(*sub, command->common, kDefaults);
+  sub->add_option("--steps-output", command->steps_output,
+                  "write interval, time and size of each adaptive step here")
+      ->option_text("FILE.csv");
   sub->add_flag("--json", command->json, "JSON instead of CSV");
   sub->footer(kFooter);
   sub->callback([command, &exit_code] { exit_code = run(*command); });

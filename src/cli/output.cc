@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "adaptive.h"
+
 namespace diffmj::cli {
 namespace {
 
@@ -104,18 +106,20 @@ Json json_rows(std::span<const double> values, size_t rows, int width) {
 
 Json json_header(const Setup& setup) {
   const Model& model = setup.model;
-  return {{"model",
-           {{"file", setup.model_file},
-            {"nq", model.nq()},
-            {"nv", model.nv()},
-            {"na", model.na()},
-            {"nu", model.nu()},
-            {"timestep", model.timestep()},
-            {"integrator", integrator_name(model.integrator())}}},
-          {"start", setup.start},
-          {"nstep", setup.nstep},
-          {"path", gradient_path_name(model.gradient_path())},
-          {"path_reason", model.gradient_path_reason()}};
+  Json out = {{"model",
+               {{"file", setup.model_file},
+                {"nq", model.nq()},
+                {"nv", model.nv()},
+                {"na", model.na()},
+                {"nu", model.nu()},
+                {"timestep", model.timestep()},
+                {"integrator", integrator_name(model.integrator())}}},
+              {"start", setup.start},
+              {"nstep", setup.nstep},
+              {"path", gradient_path_name(model.gradient_path())},
+              {"path_reason", model.gradient_path_reason()}};
+  if (model.is_adaptive()) out["adaptive"] = json_adaptive(model);
+  return out;
 }
 
 Json json_warnings(const std::vector<Warning>& warnings) {

@@ -46,7 +46,8 @@ std::string csv_row(std::initializer_list<std::string> cells);
 std::string json_text(const Json& value);
 // rows x width as an array of arrays
 Json json_rows(std::span<const double> values, size_t rows, int width);
-// The keys that begin every result: model, start, nstep, path.
+// The keys that begin every result: model, start, nstep, path; adaptive, of explicit Runge-Kutta
+// methods.
 Json json_header(const Setup& setup);
 Json json_warnings(const std::vector<Warning>& warnings);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -141,12 +142,14 @@ void ModelImpl::choose_integrator() {
   // RK4 has no matrix of its own, so that the stages and their pullbacks are those of the field
   m->opt.integrator = mjINT_RK4;
   const AdaptiveOptions& o = options.adaptive;
-  const auto require = [](const char* name, double value) {
+  const auto require = [](const char* name, double value, const char* expected) {
     if (value >= 0 && std::isfinite(value)) return;
-    throw InputError(std::string(name) + " is " + std::to_string(value) + ", expected a time ≥ 0");
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", value);
+    throw InputError(std::string(name) + " is " + text + ", expected " + expected);
   };
-  require("interval", o.interval);
-  require("step", o.step);
+  require("interval", o.interval, "a time ≥ 0");
+  require("step", o.step, "a time ≥ 0");
   if (o.interval > 0) interval = o.interval;
   if (o.step == 0 && tableau->embedded_order == 0) {
     throw InputError(std::string("integrator ") + tableau->name +
@@ -154,12 +157,12 @@ void ModelImpl::choose_integrator() {
   }
   if (o.step == 0) (void)StepController(o.stepping, tableau->embedded_order);  // checks
   if (o.checkpoints) (void)Checkpoints(*o.checkpoints);                        // checks
-  for (const auto& [name, value] :
-       {std::pair{"adjoint_rtol", o.adjoint_rtol}, {"adjoint_atol", o.adjoint_atol}}) {
-    if (value && !(*value >= 0 && std::isfinite(*value))) {
-      throw InputError(std::string(name) + " is " + std::to_string(*value) +
-                       ", expected a number ≥ 0");
-    }
+  const double rtol = o.adjoint_rtol.value_or(o.stepping.rtol),
+               atol = o.adjoint_atol.value_or(o.stepping.atol);
+  if (o.adjoint_rtol) require("adjoint_rtol", rtol, "a number ≥ 0");
+  if (o.adjoint_atol) require("adjoint_atol", atol, "a number ≥ 0");
+  if (o.step == 0 && o.adjoint != Adjoint::kDiscrete && rtol + atol == 0) {
+    throw InputError("adjoint_rtol and adjoint_atol are 0, expected one of them > 0");
   }
 }
 

@@ -169,7 +169,6 @@ TEST(Check, KinksAreThoseOfTheNearestStep) {
   EXPECT_NEAR(report.kinks[1].activation.distance, 0.5, 1e-12);
 }
 
-// the residual is that of the model's own solver, cut short here
 // A muscle: its control acts clamped to [0, 1], and an implicit integrator's metric bends at rest.
 TEST(Check, SeesTheKinksOfMuscles) {
   const auto report = [](const char* integrator, double velocity, double ctrl) {
@@ -191,6 +190,7 @@ TEST(Check, SeesTheKinksOfMuscles) {
   EXPECT_EQ(report("Euler", 0, 0.2).what.find("force-velocity"), std::string::npos);
 }
 
+// the residual is that of the model's own solver, cut short here
 TEST(Check, ReportsASolverThatStopsEarly) {
   mjModel* m = mj_copyModel(nullptr, zoo("contact_plane").model.mj());
   m->opt.iterations = 1;
@@ -201,6 +201,120 @@ TEST(Check, ReportsASolverThatStopsEarly) {
   EXPECT_GT(report.solver_residual, 1e-4);
   EXPECT_TRUE(mentions(report.advice, "stops early"));
   EXPECT_TRUE(report.passed);  // the derivative is that of the optimum, and right there
+}
+
+ModelOptions adaptive(double tolerance, Adjoint adjoint = Adjoint::kDiscrete) {
+  ModelOptions o{.integrator = Integrator::kTsit5};
+  o.adaptive.stepping.rtol = o.adaptive.stepping.atol = tolerance;
+  o.adaptive.interval = 0.01;
+  o.adaptive.adjoint = adjoint;
+  return o;
+}
+
+// so loose a tolerance that the number of steps depends on the state: with sizes of their own the
+// rollouts of differences would be no smooth function
+TEST(Check, HoldsTheStepsOfAdaptiveRollouts) {
+  for (const char* name : {"joints_ball", "contact_plane_ell", "act_muscle", "tendon_wrap"}) {
+    const Scene scene = zoo(name, adaptive(1e-3));
+    const CheckReport report =
+        check_gradient(scene.model, scene.input(), {.nstep = 3, .directions = 3});
+    EXPECT_TRUE(report.passed) << name;
+    EXPECT_LT(report.solver_residual, 1e-6) << name;
+    EXPECT_LT(report.adjoint_residual, 1e-10) << name;
+    EXPECT_GE(report.oracle_difference, 0) << name;
+    EXPECT_LT(report.oracle_difference, 1e-6) << name;
+    EXPECT_TRUE(mentions(report.features,
+                         "tsit5, adaptive with rtol 0.001 and atol 0.001; intervals of 0.01 s, "
+                         "control hold, adjoint discrete"))
+        << name;
+    EXPECT_FALSE(mentions(report.advice, "discrete adjoint")) << name;
+  }
+}
+
+TEST(Check, OfContinuousAdjointsIsOfTheDiscreteOne) {
+  const Scene discrete = zoo("joints_ball", adaptive(1e-6));
+  const CheckOptions options{.nstep = 3, .directions = 2};
+  const CheckReport expected = check_gradient(discrete.model, discrete.input(), options);
+  for (const Adjoint adjoint : {Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+    ModelOptions o = adaptive(1e-6, adjoint);
+    o.adaptive.adjoint_rtol = 1e-7;
+    o.adaptive.checkpoints = 2;
+    const CheckReport report =
+        check_gradient(zoo("joints_ball", o).model, discrete.input(), options);
+    EXPECT_TRUE(report.passed);
+    for (size_t i = 0; i < report.directions.size(); i++) {
+      EXPECT_EQ(report.directions[i].adjoint, expected.directions[i].adjoint);
+      EXPECT_EQ(report.directions[i].differences, expected.directions[i].differences);
+    }
+    EXPECT_TRUE(mentions(report.advice, std::string("the check is of the discrete adjoint, and "
+                                                    "adjoint ") +
+                                            adjoint_name(adjoint) + " differs"));
+    EXPECT_TRUE(mentions(report.features, std::string("adjoint ") + adjoint_name(adjoint) +
+                                              " with rtol 1e-07 and atol 1e-06"));
+    EXPECT_EQ(mentions(report.features, "2 checkpoints"), adjoint == Adjoint::kInterpolated);
+  }
+}
+
+// models that are made anew on the way keep their integrator
+TEST(Check, OfSmoothedMusclesIsThatOfTheSameSteps) {
+  ModelOptions o = adaptive(1e-3);
+  const Scene exact = zoo("act_muscle", o);
+  o.muscle_smoothing = 0.1;
+  const Scene smooth = zoo("act_muscle", o);
+  const CheckOptions options{.nstep = 2, .directions = 2};
+  const CheckReport a = check_gradient(exact.model, exact.input(), options),
+                    b = check_gradient(smooth.model, smooth.input(), options);
+  EXPECT_TRUE(a.passed);
+  for (size_t i = 0; i < a.directions.size(); i++) {
+    EXPECT_EQ(a.directions[i].adjoint, b.directions[i].adjoint);
+    EXPECT_EQ(a.directions[i].differences, b.directions[i].differences);
+  }
+  EXPECT_EQ(a.oracle_difference, b.oracle_difference);
+  EXPECT_TRUE(mentions(b.advice, "muscle_smoothing"));
+}
+
+// one interval, in which the limit is met and left again
+TEST(Check, SeesKinksInsideIntervals) {
+  ModelOptions o = adaptive(1e-8);
+  o.adaptive.interval = 1;
+  const Model model = Model::from_xml(R"(<mujoco><option gravity='0 0 0'/><worldbody>
+      <body><joint name='x' type='slide' range='-1 1' limited='true' solreflimit='.05 1'
+        solimplimit='0 .95 .05'/><geom size='.1'/></body></worldbody></mujoco>)",
+                                      o);
+  const Vector qpos = {0.5}, qvel = {1};
+  const CheckReport report =
+      check_gradient(model, {.qpos = qpos, .qvel = qvel}, {.nstep = 1, .directions = 1});
+  ASSERT_EQ(report.kinks.size(), 1U);
+  EXPECT_EQ(report.kinks[0].activation.step, 0);
+  EXPECT_LT(report.kinks[0].activation.distance, 0.05) << "at the start it is 0.5";
+  EXPECT_EQ(report.kinks[0].zone.step, 0) << "it acts, though not at the start";
+}
+
+// what still reads the model's timestep
+TEST(Check, SaysWhereTheTimestepMattersToAdaptiveSteps) {
+  const char* const xml = R"(<mujoco><option timestep='.01'/><worldbody>
+      <geom type='plane' size='5 5 1'/><body pos='0 0 1'><joint name='x' type='slide' axis='0 0 1'/>
+      <geom name='ball' size='.1' solref='.005 1'/></body></worldbody><actuator>
+      <general name='early' joint='x' dyntype='filterexact' dynprm='.1' actearly='true'/>
+      </actuator></mujoco>)";
+  const auto advice = [&](const ModelOptions& options) {
+    return check_gradient(Model::from_xml(xml, options), {}, {.nstep = 1, .directions = 1}).advice;
+  };
+  const std::vector<std::string> own = advice({}), ours = advice(adaptive(1e-6));
+  EXPECT_TRUE(mentions(own, "by refsafe: contacts depend on the time step"));
+  EXPECT_TRUE(mentions(ours, "by refsafe: contacts depend on the model's timestep"));
+  EXPECT_FALSE(mentions(own, "actearly"));
+  EXPECT_TRUE(mentions(ours, "actearly (actuator 'early')"));
+}
+
+TEST(Check, NamesConstantSteps) {
+  ModelOptions o{.integrator = Integrator::kExplicitEuler};
+  o.adaptive.step = 0.001;
+  const Scene scene = zoo("joints_ball", o);
+  const CheckReport report =
+      check_gradient(scene.model, scene.input(), {.nstep = 2, .directions = 2});
+  EXPECT_TRUE(report.passed);
+  EXPECT_TRUE(mentions(report.features, "explicit_euler, constant steps of at most 0.001 s"));
 }
 
 TEST(Check, RejectsBadOptions) {
