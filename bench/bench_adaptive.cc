@@ -106,18 +106,22 @@ void bench_memory(benchmark::State& state) {
   state.counters["times"] = time[1] / time[0];
 }
 
+void register_scene(Scene (*make)(const ModelOptions&), Adjoint adjoint) {
+  ModelOptions o{.integrator = Integrator::kTsit5};
+  o.adaptive.adjoint = adjoint;
+  const Scene scene = make(o);
+  benchmark::RegisterBenchmark(
+      ("adaptive/" + scene.name + "/" + adjoint_name(adjoint)).c_str(),
+      [scene](benchmark::State& state) { bench_adjoint(state, scene, 20); });
+}
+
 const bool kRegistered = [] {
-  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
-    ModelOptions o{.integrator = Integrator::kTsit5};
-    o.adaptive.adjoint = adjoint;
-    for (const auto make : {bench_arm, humanoid_in_air, humanoid_on_floor, hand_with_object}) {
-      const Scene scene = make(o);
-      if (adjoint != Adjoint::kDiscrete && scene.name != "bench_arm" && scene.name != "arm")
-        continue;
-      benchmark::RegisterBenchmark(
-          ("adaptive/" + scene.name + "/" + adjoint_name(adjoint)).c_str(),
-          [scene](benchmark::State& state) { bench_adjoint(state, scene, 20); });
-    }
+  for (const auto make : {bench_arm, humanoid_in_air, humanoid_on_floor, hand_with_object}) {
+    register_scene(make, Adjoint::kDiscrete);
+  }
+  for (const auto make : {bench_arm, humanoid_in_air}) {
+    register_scene(make, Adjoint::kInterpolated);
+    register_scene(make, Adjoint::kBacksolve);
   }
   benchmark::RegisterBenchmark("checkpoints", bench_memory)
       ->Arg(1000)

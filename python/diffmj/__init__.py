@@ -41,6 +41,7 @@ from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import (  # noqa: E402
     ConstraintForces,
     Contact,
+    Event,
     Gradient,
     SolverSteps,
     Trajectory,
@@ -59,6 +60,7 @@ __all__ = [
     "Contact",
     "DivergedError",
     "Error",
+    "Event",
     "FallbackWarning",
     "Gradient",
     "InputError",

@@ -89,6 +89,32 @@ class ConstraintForces:
     contacts: list[Contact]
 
 
+@dataclass(frozen=True)
+class Event:
+    """Contacts or limits that became active together, at the end of a step.
+
+    Attributes:
+        time: [s]
+        interval: row of the trajectory before it.
+        step: number of the step that ends there.
+        what: the first of them, "contact of geom 'ball' and geom 'floor'".
+        count: how many they are.
+        rate: of their violation, the mean [m/s or rad/s]; negative.
+        jump: norm of the change of qacc.
+        grazing: the rate is so small that a small change of the motion may miss it; the term of the
+            gradient is bounded.
+    """
+
+    time: float
+    interval: int
+    step: int
+    what: str
+    count: int
+    rate: float
+    jump: float
+    grazing: bool
+
+
 @dataclass(frozen=True, eq=False)
 class SolverSteps:
     """What an explicit Runge-Kutta method did in a rollout; `plot_steps` draws it.
@@ -102,6 +128,7 @@ class SolverSteps:
         smallest_step, largest_step: of the accepted ones [s].
         seconds: wall time by stage of MuJoCo ("position", "velocity", "actuation", "acceleration",
             "constraint") over all evaluations, and "total".
+        events: where contacts and limits became active, a list of `Event`.
         end_time, end_qpos, end_qvel, end_act: where the rollout ended; of one that failed, beyond
             the last row of the trajectory.
     """
@@ -114,6 +141,7 @@ class SolverSteps:
     smallest_step: float
     largest_step: float
     seconds: dict[str, float]
+    events: list[Event]
     end_time: float
     end_qpos: Array
     end_qvel: Array
@@ -230,6 +258,19 @@ class Trajectory:
                     smallest_step=x.smallest_step,
                     largest_step=x.largest_step,
                     seconds=x.seconds,
+                    events=[
+                        Event(
+                            time=e.time,
+                            interval=e.interval,
+                            step=e.step,
+                            what=e.what,
+                            count=e.count,
+                            rate=e.rate,
+                            jump=e.jump,
+                            grazing=e.grazing,
+                        )
+                        for e in x.events
+                    ],
                     end_time=x.end_time,
                     end_qpos=x.end_qpos,
                     end_qvel=x.end_qvel,

@@ -259,11 +259,12 @@ double largest_difference(const Vector& a, const Vector& b) {
   return difference / largest;
 }
 
-// What is certified: the exact gradient of the steps.
+// What is certified: the exact gradient of the steps. Terms of events are of steps that move.
 ModelOptions exact_options(const Model& model) {
   ModelOptions options = model.options();
   options.muscle_smoothing = 0;
   options.adaptive.adjoint = Adjoint::kDiscrete;
+  options.adaptive.events = false;
   return options;
 }
 
@@ -331,6 +332,11 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   const Adjoint adjoint = user_model.options().adaptive.adjoint;
   if (user_model.is_adaptive() && adjoint != Adjoint::kDiscrete) {
     report.advice.push_back(compare_with_continuous(model, adjoint, function, gradient));
+  }
+  if (user_model.is_adaptive() && user_model.options().adaptive.events) {
+    report.advice.push_back(
+        "steps end at events, and gradients have their terms: the check is of the steps without "
+        "events");
   }
   report.warnings = function.base().warnings;
   ModelOptions keep_all = exact;

@@ -39,6 +39,9 @@ void add_adaptive_options(CLI::App& command, AdaptiveArguments& a) {
   add("--interval", a.interval, "SECONDS",
       "between rows of states and of controls (default: the model's timestep)");
   add("--control", a.control, "hold|linear", "controls between their rows (default hold)");
+  add("--events", a.events, "BOOL",
+      "steps end where contacts and limits become active, with the term of the jump (default "
+      "true)");
   add("--adjoint", a.adjoint, "NAME",
       "discrete, interpolated or backsolve, of the gradient (default discrete)");
   add("--checkpoints", a.checkpoints, "N",
@@ -67,6 +70,7 @@ AdaptiveOptions read_adaptive_options(Integrator integrator, const AdaptiveArgum
   read("--step", a.step, [&](double x) { o.step = x; });
   read("--interval", a.interval, [&](double x) { o.interval = x; });
   read("--control", a.control, [&](const std::string& x) { o.control = control_from_name(x); });
+  read("--events", a.events, [&](bool x) { o.events = x; });
   read("--adjoint", a.adjoint, [&](const std::string& x) { o.adjoint = adjoint_from_name(x); });
   read("--checkpoints", a.checkpoints, [&](int x) { o.checkpoints = x; });
   read("--adjoint-rtol", a.adjoint_rtol, [&](double x) { o.adjoint_rtol = x; });
@@ -89,6 +93,7 @@ Json json_adaptive(const Model& model) {
   }
   out["interval"] = model.interval();
   out["control"] = control_name(o.control);
+  out["events"] = o.events;
   out["adjoint"] = adjoint_name(o.adjoint);
   if (o.checkpoints) out["checkpoints"] = *o.checkpoints;
   if (o.adjoint != Adjoint::kDiscrete && o.step == 0) {
@@ -103,6 +108,15 @@ Json json_solver(const Trajectory& t) {
   Json out = {{"accepted", s.naccepted},        {"rejected", s.nrejected},
               {"evaluations", s.nevaluation},   {"smallest_step", s.smallest_step},
               {"largest_step", s.largest_step}, {"end_time", s.end_time}};
+  out["events"] = Json::array();
+  for (const SolverEvent& e : s.events) {
+    out["events"].push_back({{"time", e.time},
+                             {"what", e.what},
+                             {"count", e.count},
+                             {"rate", e.rate},
+                             {"jump", e.jump},
+                             {"grazing", e.grazing}});
+  }
   if (!t.ok()) {
     out["end_qpos"] = s.end_qpos;
     out["end_qvel"] = s.end_qvel;

@@ -25,6 +25,7 @@ enum ExitCode : int {
 struct AdaptiveArguments {
   std::optional<double> rtol, atol, step, interval, adjoint_rtol, adjoint_atol;
   std::optional<long> max_steps;
+  std::optional<bool> events;
   std::optional<int> checkpoints;
   std::optional<std::string> control, adjoint;
 };

@@ -209,31 +209,45 @@ class AdaptiveRollout {
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
     if (!method_.held()) return record(i, next, false);
     const double share = steps_of_ ? 2 : method_.find_event(times_);
-    if (share <= 1) return land(i, in, share * (next - x_.time));
+    if (share <= 1) return land(i, in, share * (next - x_.time), next - x_.time);
     return record(i, next, !method_.held_at_end(times_).empty());
   }
 
-  // Makes the step again, so that it ends at the event: inside by as much as rounding needs.
-  bool land(int i, const IntervalInput& in, double h) {
+  // Makes the step, of size whole, again, so that it ends at the event: inside by as much as
+  // rounding needs. h is where dense output has it.
+  bool land(int i, const IntervalInput& in, double h, double whole) {
     constexpr double kInside = 1e-14, kTogether = 1e-11;  // [m]
-    constexpr int kMost = 40;
+    constexpr int kMost = 60;
+    const double end = x_.time + whole;
     const auto step_to = [&](double size) {
       // not shorter than time can tell
-      next_ = std::max(x_.time + size, std::nextafter(x_.time, in.end));
+      next_ = std::clamp(x_.time + size, std::nextafter(x_.time, end), end);
       return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
     };
-    double grow = 1e-12;  // [s] where it ends outside
+    // Newton's method between sizes that end outside and inside
+    double outside = 0, inside = whole;
+    double grow = 1e-12;  // [s] from the outside, where the violation is not known
     for (int k = 0; k < kMost; k++) {
       if (!step_to(h)) return not_finite(i);
       const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
+      const double size = next_ - x_.time;
       if (rows.empty()) {
-        h = next_ - x_.time + grow;
+        outside = std::max(outside, size);
+        h = size + grow;
         grow *= 4;
-        continue;
+      } else {
+        inside = std::min(inside, size);
+        const RowMask::Row& first = earliest(rows);
+        if (-first.phi <= 64 * kInside || !(first.rate < 0)) break;
+        h = size - (first.since() - kInside / -first.rate);
       }
-      const RowMask::Row& first = earliest(rows);
-      if (-first.phi <= 64 * kInside || !(first.rate < 0)) break;
-      h -= first.since() - kInside / -first.rate;
+      const double middle = (outside + inside) / 2;
+      if (!(x_.time + middle > x_.time + outside && x_.time + middle < x_.time + inside)) {
+        // next to each other
+        if (!step_to(inside)) return not_finite(i);
+        break;
+      }
+      if (!(h > outside && h < inside)) h = middle;
     }
     std::vector<RowMask::Row> rows = method_.held_at_end(times_);
     if (rows.empty()) return record(i, next_, false);

@@ -157,7 +157,8 @@ TEST_P(AdaptiveMethods, AnyNumberOfCheckpointsGivesTheSameBits) {
   }
 }
 
-// the adjoints differ by their errors, which the tolerance bounds
+// The adjoints differ by their errors, which the tolerance bounds: of a method, times the number of
+// steps. Dense output of dopri8 is of order 5 only, and its steps are long.
 TEST_P(AdaptiveMethods, AdjointsAgreeToTheTolerance) {
   if (GetParam() == Integrator::kExplicitEuler) GTEST_SKIP() << "has no error estimate";
   const bool low = GetParam() < Integrator::kBosh3;
@@ -170,7 +171,8 @@ TEST_P(AdaptiveMethods, AdjointsAgreeToTheTolerance) {
       o.adaptive.adjoint = adjoint;
       const Result other = run(smooth(o), 4, kParams);
       EXPECT_EQ(other.trajectory.qpos, discrete.trajectory.qpos);
-      expect_near(other.gradient, discrete.gradient, low ? 1e-4 : 1e-7);
+      const bool dense = GetParam() == Integrator::kDopri8 && adjoint == Adjoint::kInterpolated;
+      expect_near(other.gradient, discrete.gradient, low ? 1e-4 : dense ? 1e-5 : 1e-6);
       EXPECT_GT(other.gradient.naccepted, 0);
     }
   }

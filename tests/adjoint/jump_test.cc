@@ -1,0 +1,267 @@
+// Gradients through the jump of forces where a contact or limit becomes active, against differences
+// of rollouts that are solved anew.
+#include <gtest/gtest.h>
+#include <mujoco/mujoco.h>
+
+#include <cmath>
+
+#include "base/ridders.h"
+#include "harness/models.h"
+
+namespace diffmj {
+namespace {
+
+struct Bounce {
+  std::string mjcf;
+  Vector qpos, qvel;
+  double duration = 0;  // [s]
+};
+
+ModelOptions options(Integrator integrator, double tolerance, double duration) {
+  ModelOptions o{.integrator = integrator};
+  o.adaptive.stepping.rtol = o.adaptive.stepping.atol = tolerance;
+  o.adaptive.stepping.max_steps = 1000000;
+  o.adaptive.interval = duration;
+  return o;
+}
+
+// the loss is a weighted sum of the final position and velocity
+Vector weights(size_t n) {
+  Vector w(n);
+  for (size_t i = 0; i < n; i++) w[i] = std::cos(static_cast<double>(i));
+  return w;
+}
+
+// d(loss)/d(initial tangent) along a direction, by differences of rollouts solved to 1e-12
+double differences(const Bounce& b, const Vector& direction) {
+  const Model model = Model::from_xml(b.mjcf, options(Integrator::kDopri8, 1e-12, b.duration));
+  const State x{
+      .time = 0, .qpos = b.qpos, .qvel = b.qvel, .act = Vector(static_cast<size_t>(model.na()))};
+  const auto nv = static_cast<size_t>(model.nv()), nq = static_cast<size_t>(model.nq());
+  const Trajectory base = rollout(model, {.qpos = x.qpos, .qvel = x.qvel}, 1);
+  EXPECT_TRUE(base.ok()) << base.message;
+  EXPECT_FALSE(base.solver.events.empty()) << "nothing becomes active";
+  const State end{.time = 0,
+                  .qpos = Vector(base.qpos.end() - static_cast<ptrdiff_t>(nq), base.qpos.end()),
+                  .qvel = Vector(base.qvel.end() - static_cast<ptrdiff_t>(nv), base.qvel.end()),
+                  .act = {}};
+  const Vector w = weights(2 * nv);
+  const auto loss = [&](double h) {
+    Vector dx = direction;
+    for (double& value : dx) value *= h;
+    const State moved = plus(model, x, dx);
+    const Trajectory t = rollout(model, {.qpos = moved.qpos, .qvel = moved.qvel}, 1);
+    EXPECT_TRUE(t.ok()) << t.message;
+    const State final{.time = 0,
+                      .qpos = Vector(t.qpos.end() - static_cast<ptrdiff_t>(nq), t.qpos.end()),
+                      .qvel = Vector(t.qvel.end() - static_cast<ptrdiff_t>(nv), t.qvel.end()),
+                      .act = {}};
+    Vector d(2 * nv);
+    minus(model, final, end, d);
+    double sum = 0;
+    for (size_t i = 0; i < d.size(); i++) sum += w[i] * d[i];
+    return sum;
+  };
+  // the rollouts carry noise of 1e-11: few halvings of a step at which curvature is small
+  return ridders(loss, {.step = 1e-4, .levels = 5}).derivative;
+}
+
+Gradient gradient(const Bounce& b, Adjoint adjoint, bool events,
+                  const std::vector<std::string>& params = {},
+                  std::optional<int> checkpoints = {}) {
+  ModelOptions o = options(Integrator::kTsit5, 1e-11, b.duration);
+  o.adaptive.adjoint = adjoint;
+  o.adaptive.events = events;
+  o.adaptive.checkpoints = checkpoints;
+  const Model model = Model::from_xml(b.mjcf, o);
+  const Trajectory t = rollout(model, {.qpos = b.qpos, .qvel = b.qvel}, 1);
+  EXPECT_TRUE(t.ok()) << t.message;
+  const auto nv = static_cast<size_t>(model.nv());
+  const Vector w = weights(2 * nv);
+  Vector q(2 * nv), v(2 * nv);
+  std::copy_n(w.begin(), nv, q.begin() + static_cast<ptrdiff_t>(nv));
+  std::copy_n(w.begin() + static_cast<ptrdiff_t>(nv), nv, v.begin() + static_cast<ptrdiff_t>(nv));
+  return rollout_pullback(model, t, {.qpos_tangent = q, .qvel = v, .params = params});
+}
+
+double along(const Gradient& g, const Vector& direction) {
+  double sum = 0;
+  const size_t nv = g.qvel.size();
+  for (size_t i = 0; i < nv; i++) {
+    sum += g.qpos_tangent[i] * direction[i] + g.qvel[i] * direction[nv + i];
+  }
+  return sum;
+}
+
+Bounce point_mass(double d0, const std::string& solref) {
+  const std::string geom =
+      "solref='" + solref + "' solimp='" + std::to_string(d0) + " .95 .001 .5 2'/>";
+  return {.mjcf =
+              "<mujoco><option><flag refsafe='disable'/></option><worldbody>"
+              "<geom name='floor' type='plane' size='5 5 .1' " +
+              geom +
+              "<body pos='0 0 .3'><joint type='slide' axis='0 0 1'/>"
+              "<geom name='ball' type='sphere' size='.1' density='100' " +
+              geom + "</body></worldbody></mujoco>",
+          .qpos = {0},
+          .qvel = {-1},
+          .duration = .25};
+}
+
+// DESIGN of the term: the error without it is 1 % at d0 = 0 and a factor of 100 at the default
+TEST(Jump, PointMassAtAnyImpedance) {
+  for (const std::string solref : {".005 .2", "-100000 -200"}) {
+    for (const double d0 : {0., .01, .5, .9}) {
+      SCOPED_TRACE(solref + ", d0 = " + std::to_string(d0));
+      const Bounce b = point_mass(d0, solref);
+      const Vector direction = {1, .3};
+      const double expected = differences(b, direction);
+      for (const Adjoint adjoint :
+           {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+        const double tolerance = adjoint == Adjoint::kDiscrete ? 1e-4 : 3e-6;
+        EXPECT_NEAR(along(gradient(b, adjoint, true), direction) / expected, 1, tolerance)
+            << adjoint_name(adjoint);
+      }
+      // it is this term that makes it right
+      const double without = along(gradient(b, Adjoint::kInterpolated, false), direction);
+      EXPECT_GT(std::abs(without / expected - 1), d0 > 0 ? .1 : 1e-3);
+    }
+  }
+}
+
+class JumpScenes : public ::testing::TestWithParam<std::pair<std::string, Bounce>> {};
+
+TEST_P(JumpScenes, AdjointsMatchDifferences) {
+  const Bounce& b = GetParam().second;
+  Vector direction(2 * b.qvel.size());
+  for (size_t i = 0; i < direction.size(); i++)
+    direction[i] = std::sin(1. + static_cast<double>(i));
+  const double expected = differences(b, direction);
+  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+    EXPECT_NEAR(along(gradient(b, adjoint, true), direction) / expected, 1, 1e-4)
+        << adjoint_name(adjoint);
+  }
+}
+
+TEST_P(JumpScenes, AnyNumberOfCheckpointsGivesTheSameBits) {
+  const Bounce& b = GetParam().second;
+  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated}) {
+    const Gradient all = gradient(b, adjoint, true, {"geom_size"});
+    for (const int n : {3, 20}) {
+      const Gradient some = gradient(b, adjoint, true, {"geom_size"}, n);
+      EXPECT_EQ(some.qpos_tangent, all.qpos_tangent);
+      EXPECT_EQ(some.qvel, all.qvel);
+      EXPECT_EQ(some.params, all.params);
+    }
+  }
+}
+
+const std::pair<std::string, Bounce> kScenes[] = {
+    {"hinge_limit",
+     {R"(<mujoco><compiler angle='radian'/><option gravity='0 0 -9.81'/><worldbody>
+        <body><joint axis='0 1 0' limited='true' range='-.5 1'/>
+        <geom type='capsule' size='.02' fromto='0 0 0 .3 0 0'/></body></worldbody></mujoco>)",
+      {.2},
+      {1.5},
+      .3}},
+    {"tendon_limit",
+     {R"(<mujoco><option gravity='0 0 -9.81'/><worldbody><site name='a' pos='0 0 1'/>
+        <body><joint type='slide' axis='0 0 1'/><joint type='slide' axis='1 0 0'/>
+        <geom size='.05'/><site name='b' pos='0 0 0'/></body></worldbody>
+        <tendon><spatial limited='true' range='0 1.2'><site site='a'/><site site='b'/></spatial>
+        </tendon></mujoco>)",
+      {0, .1},
+      {-.5, .3},
+      .3}},
+    // the second wall while the first one pushes
+    {"two_walls",
+     {R"(<mujoco><option gravity='0 0 0'/><worldbody>
+        <geom type='plane' size='5 5 .1' zaxis='1 0 0' pos='-.3 0 0'/>
+        <geom type='plane' size='5 5 .1' zaxis='0 1 0' pos='0 -.302 0'/>
+        <body><freejoint/><geom size='.1' density='500'/></body></worldbody></mujoco>)",
+      {0, 0, 0, 1, 0, 0, 0},
+      {-1, -1, .2, .1, .2, .3},
+      .3}},
+};
+INSTANTIATE_TEST_SUITE_P(Scenes, JumpScenes, ::testing::ValuesIn(kScenes),
+                         [](const auto& info) { return info.param.first; });
+
+// a radius moves the moment of touch
+TEST(Jump, SizesAndMarginsMoveTheEvent) {
+  const auto scene = [](double size, double margin) {
+    return Bounce{
+        "<mujoco><worldbody><geom type='plane' size='5 5 .1'/><body pos='0 0 .5'>"
+        "<joint type='slide' axis='0 0 1'/><geom type='sphere' size='" +
+            std::to_string(size) + "' margin='" + std::to_string(margin) +
+            "' mass='1'/></body></worldbody></mujoco>",
+        {0},
+        {-2},
+        .25};
+  };
+  const auto loss = [&](double size, double margin) {
+    const Bounce b = scene(size, margin);
+    const Model model = Model::from_xml(b.mjcf, options(Integrator::kDopri8, 1e-12, b.duration));
+    const Trajectory t = rollout(model, {.qpos = b.qpos, .qvel = b.qvel}, 1);
+    return weights(2)[0] * t.qpos[1] + weights(2)[1] * t.qvel[1];
+  };
+  const Gradient g =
+      gradient(scene(.1, .01), Adjoint::kInterpolated, true, {"geom_size", "geom_margin"});
+  // decimals of the model's text: large steps
+  const double h = 1e-4;
+  const double size = (loss(.1 + h, .01) - loss(.1 - h, .01)) / (2 * h),
+               margin = (loss(.1, .01 + h) - loss(.1, .01 - h)) / (2 * h);
+  EXPECT_NEAR(g.params.at("geom_size")[3] / size, 1, 1e-4);
+  EXPECT_NEAR(g.params.at("geom_margin")[1] / margin, 1, 1e-4);
+}
+
+TEST(Jump, EventsAreListed) {
+  const Bounce b = point_mass(.9, ".005 .2");
+  const Model model = Model::from_xml(b.mjcf, options(Integrator::kTsit5, 1e-8, b.duration));
+  const Trajectory t = rollout(model, {.qpos = b.qpos, .qvel = b.qvel}, 1);
+  ASSERT_EQ(t.solver.events.size(), 1U);
+  const SolverEvent& event = t.solver.events[0];
+  // 0.2 m down at 1 m/s and g
+  const double speed = std::sqrt(1 + 2 * 9.81 * .2);
+  EXPECT_NEAR(event.time, (speed - 1) / 9.81, 1e-12);
+  EXPECT_NEAR(event.rate, -speed, 1e-9);
+  EXPECT_EQ(event.what, "contact of geom 'floor' and geom 'ball'");
+  EXPECT_EQ(event.count, 1);
+  EXPECT_GT(event.jump, 100);
+  EXPECT_FALSE(event.grazing);
+  EXPECT_EQ(t.solver.time[static_cast<size_t>(event.step) + 1], event.time);
+}
+
+// corners that touch together are one event
+TEST(Jump, ACubeThatLandsFlatIsOneEvent) {
+  const Model model = Model::from_xml(
+      "<mujoco><worldbody><geom type='plane' size='5 5 .1'/><body pos='0 0 .3'><freejoint/>"
+      "<geom type='box' size='.1 .1 .1'/></body></worldbody></mujoco>",
+      options(Integrator::kTsit5, 1e-8, .22));
+  const Trajectory t = rollout(model, {}, 1);
+  ASSERT_TRUE(t.ok());
+  ASSERT_EQ(t.solver.events.size(), 1U);
+  EXPECT_EQ(t.solver.events[0].count, 4);
+}
+
+// at the top of its flight a ball just reaches the ceiling
+TEST(Jump, GrazingIsNoticedAndBounded) {
+  const Model model = Model::from_xml(
+      "<mujoco><worldbody><geom type='plane' size='5 5 .1' zaxis='0 0 -1' pos='0 0 1'/>"
+      "<body pos='0 0 .5'><joint type='slide' axis='0 0 1'/><geom size='.1'/></body></worldbody>"
+      "</mujoco>",
+      options(Integrator::kTsit5, 1e-8, .4));
+  // reaches 1e-9 m into it
+  const double speed = std::sqrt(2 * 9.81 * (.4 + 1e-9));
+  const Trajectory t = rollout(model, {.qvel = Vector{speed}}, 1);
+  ASSERT_TRUE(t.ok());
+  ASSERT_EQ(t.solver.events.size(), 1U);
+  EXPECT_TRUE(t.solver.events[0].grazing);
+  ASSERT_EQ(t.warnings.size(), 1U);
+  EXPECT_NE(t.warnings[0].text.find("grazing"), std::string::npos);
+  const Vector bar = {0, 1};
+  const Gradient g = rollout_pullback(model, t, {.qpos_tangent = bar});
+  EXPECT_TRUE(std::isfinite(g.qvel[0]));
+}
+
+}  // namespace
+}  // namespace diffmj
