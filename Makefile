@@ -62,6 +62,14 @@ test-smoke: build ## a few tests of every part, for another release of MuJoCo
 demo: build ## what diffmj is for, on one model
 	PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) examples/demo.py
 
+# make experiments EXPERIMENTS=toss runs one of them
+EXPERIMENTS ?= toss pareto steps
+
+.PHONY: experiments
+experiments: build ## figures of the paper, with their numbers checked: out/experiments
+	@for name in $(EXPERIMENTS); do \
+	  PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m experiments.$$name.run || exit 1; done
+
 .PHONY: bench
 bench: $(VENV)/.ready ## the benchmarks, in an optimised build
 	$(CONFIGURE) release -B build-release$(SUFFIX)

@@ -155,11 +155,10 @@ def draw(curves, target, published):
     _limit(right, common.relative(published["limit"], published["differences"]), "left")
     left.set(title="diffmj, measured in one run", ylabel="relative error of the gradient")
     right.set_title("as published by the authors, on their machine, without compilation")
-    for axes in (left, right):
+    for axes, corner in ((left, "lower right"), (right, "lower left")):
         axes.set(xscale="log", yscale="log", xlabel="forward + backward [s]")
-        axes.legend(
-            loc="lower left", fontsize=9.5, title="discrete adjoint, unless said otherwise"
-        ).set_alignment("left")
+        title = "discrete adjoint, unless said otherwise"
+        axes.legend(loc=corner, fontsize=9.5, title=title).set_alignment("left")
     figure.suptitle("Cube toss: error of d(final y)/d(u0) against run time")
     return figure
 

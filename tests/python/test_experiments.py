@@ -1,0 +1,66 @@
+"""The experiments: their numbers at two tolerances, and that every one of them runs and draws."""
+
+import importlib
+import json
+
+import diffmj
+import numpy as np
+import pytest
+
+from experiments import common
+from experiments.toss import convergence, speeds
+
+FIGURES = {
+    "toss": ("convergence", "speeds"),
+    "pareto": ("pareto",),
+    "steps": ("cube", "drops"),
+}
+
+
+@pytest.mark.parametrize("body", speeds.BODIES)
+def test_tosses_are_scenes_of_the_fast_path(body):
+    sim = diffmj.Simulator(common.SCENARIOS / f"toss/{body}.xml", fallback=False)
+    start = sim.keyframe_state("throw")
+    np.testing.assert_array_equal(start.qpos, sim.default_state().qpos)
+    np.testing.assert_array_equal(start.qvel, [0, -0.1, -2, 0, 0, 0])
+
+
+def test_toss_converges():
+    rows, reference = convergence.measure((1e-8, 1e-10))
+    expected = common.expected(convergence.__file__)["cube"]
+    for row in rows:
+        assert row["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+        for adjoint in convergence.ADJOINTS:
+            assert row[adjoint] == pytest.approx(expected["gradient"], rel=1e-2)
+    for name, value in reference.items():
+        assert value == pytest.approx(expected[name], rel=1e-4)
+
+
+def test_oscillation():
+    smooth = np.linspace(0, 1, 11)
+    rough = smooth + 0.5 * (-1.0) ** np.arange(11)
+    curves = {"Euler": rough, "discrete": smooth, "interpolated": smooth, "differences": smooth}
+    out = speeds.summary(curves)
+    assert out["Euler"]["oscillation"] == pytest.approx(10)
+    assert out["discrete"] == {"oscillation": 1, "median": 0, "95 %": 0}
+
+
+def test_a_missed_check_is_an_exit_code(capsys):
+    checks = common.Checks()
+    checks.below("small", 1, 2)
+    assert checks.report() == 0
+    checks.above("large", 1, 2)
+    checks.below("not a number", np.nan, 2)
+    assert checks.report() == 1
+    assert "large: 1, expected > 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_quick(name, tmp_path):
+    run = importlib.import_module(f"experiments.{name}.run")
+    assert run.main(["--quick", "--out", str(tmp_path)]) == 0
+    for figure in FIGURES[name]:
+        assert (tmp_path / name / f"{figure}.png").stat().st_size > 10_000
+    numbers = json.loads((tmp_path / name / "numbers.json").read_text())
+    assert numbers["checks"]
+    assert all(check["ok"] for check in numbers["checks"])
