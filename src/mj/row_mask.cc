@@ -9,6 +9,8 @@ namespace {
 
 // at the moment of activation φ is 0 but for rounding [m]
 constexpr double kTouching = 1e-10;
+// what slows an approach down, so that its rate now tells too little [m/s²]
+constexpr double kBraking = 10;
 // y = J a - aref of a row that is held back exceeds any acceleration
 constexpr double kFar = 1e13;
 
@@ -46,7 +48,8 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
                   .rate = edges ? (d->efc_vel[i] + d->efc_vel[i + 1]) / 2 : d->efc_vel[i]};
     // one that is deeper than it can have come was there before, under another guise: a collider
     // that places its contacts elsewhere
-    if (-row.phi <= 2 * std::max(-row.rate, 0.0) * elapsed + kTouching) rows_.push_back(row);
+    const double reach = (2 * std::max(-row.rate, 0.0) + kBraking * elapsed) * elapsed;
+    if (-row.phi <= reach + kTouching) rows_.push_back(row);
   }
   return rows_;
 }

@@ -216,7 +216,7 @@ class AdaptiveRollout {
   // Makes the step, of size whole, again, so that it ends at the event: inside by as much as
   // rounding needs. h is where dense output has it.
   bool land(int i, const IntervalInput& in, double h, double whole) {
-    constexpr double kInside = 1e-14, kTogether = 1e-11;  // [m]
+    constexpr double kInside = 1e-14, kTogether = 1e-11, kDeep = 1e-9;  // [m]
     constexpr int kMost = 60;
     const double end = x_.time + whole;
     const auto step_to = [&](double size) {
@@ -251,6 +251,8 @@ class AdaptiveRollout {
     }
     std::vector<RowMask::Row> rows = method_.held_at_end(times_);
     if (rows.empty()) return record(i, next_, false);
+    // it did not come through 0: a collider that places a contact elsewhere from here on
+    if (-earliest(rows).phi > kDeep) return record(i, next_, true);
     // what becomes active together is one event
     const double later = kTogether / std::max(-earliest(rows).rate, kTogether);
     h = next_ - x_.time;

@@ -61,7 +61,7 @@ constexpr const char* kSmooth = R"(<mujoco>
   </worldbody>
   <tendon><spatial name="t"><site site="anchor"/><site site="tip"/></spatial></tendon>
   <actuator>
-    <muscle name="m" tendon="t" ctrllimited="false" lengthrange=".2 .6" force="5" timeconst=".1 .2"
+    <muscle name="m" tendon="t" ctrllimited="false" lengthrange=".2 .6" force="5" vmax="1e6" timeconst=".1 .2"
       tausmooth="5"/>
     <general name="f" joint="hinge" dyntype="filterexact" dynprm=".03" gainprm=".2"/>
     <general name="i" joint="hinge" dyntype="integrator" gainprm=".1" actlimited="true"

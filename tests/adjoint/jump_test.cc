@@ -118,7 +118,7 @@ TEST(Jump, PointMassAtAnyImpedance) {
       const double expected = differences(b, direction);
       for (const Adjoint adjoint :
            {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
-        const double tolerance = adjoint == Adjoint::kDiscrete ? 1e-4 : 3e-6;
+        const double tolerance = adjoint == Adjoint::kDiscrete ? 1e-3 : 3e-6;
         EXPECT_NEAR(along(gradient(b, adjoint, true), direction) / expected, 1, tolerance)
             << adjoint_name(adjoint);
       }
@@ -175,7 +175,7 @@ const std::pair<std::string, Bounce> kScenes[] = {
       .3}},
     // the second wall while the first one pushes
     {"two_walls",
-     {R"(<mujoco><option gravity='0 0 0'/><worldbody>
+     {R"(<mujoco><option gravity='0 0 0'/><default><geom condim='1'/></default><worldbody>
         <geom type='plane' size='5 5 .1' zaxis='1 0 0' pos='-.3 0 0'/>
         <geom type='plane' size='5 5 .1' zaxis='0 1 0' pos='0 -.302 0'/>
         <body><freejoint/><geom size='.1' density='500'/></body></worldbody></mujoco>)",
@@ -243,22 +243,21 @@ TEST(Jump, ACubeThatLandsFlatIsOneEvent) {
   EXPECT_EQ(t.solver.events[0].count, 4);
 }
 
-// at the top of its flight a ball just reaches the ceiling
+// at the top of its flight a ball just reaches the ceiling, by 2e-8 m
 TEST(Jump, GrazingIsNoticedAndBounded) {
+  const double speed = std::sqrt(2 * 9.81 * (.4 + 2e-8));
   const Model model = Model::from_xml(
       "<mujoco><worldbody><geom type='plane' size='5 5 .1' zaxis='0 0 -1' pos='0 0 1'/>"
       "<body pos='0 0 .5'><joint type='slide' axis='0 0 1'/><geom size='.1'/></body></worldbody>"
       "</mujoco>",
-      options(Integrator::kTsit5, 1e-8, .4));
-  // reaches 1e-9 m into it
-  const double speed = std::sqrt(2 * 9.81 * (.4 + 1e-9));
-  const Trajectory t = rollout(model, {.qvel = Vector{speed}}, 1);
+      options(Integrator::kTsit5, 1e-8, speed / 9.81));
+  const Trajectory t = rollout(model, {.qvel = Vector{speed}}, 2);
   ASSERT_TRUE(t.ok());
   ASSERT_EQ(t.solver.events.size(), 1U);
   EXPECT_TRUE(t.solver.events[0].grazing);
   ASSERT_EQ(t.warnings.size(), 1U);
   EXPECT_NE(t.warnings[0].text.find("grazing"), std::string::npos);
-  const Vector bar = {0, 1};
+  const Vector bar = {0, 0, 1};
   const Gradient g = rollout_pullback(model, t, {.qpos_tangent = bar});
   EXPECT_TRUE(std::isfinite(g.qvel[0]));
 }

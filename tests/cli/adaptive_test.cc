@@ -43,6 +43,7 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
                                      {"max_steps", 70},
                                      {"interval", 0.5},
                                      {"control", "linear"},
+                                     {"events", true},
                                      {"adjoint", "interpolated"},
                                      {"checkpoints", 3},
                                      {"adjoint_rtol", 1e-5},
@@ -53,6 +54,7 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
                                         {"max_steps", 100000},
                                         {"interval", 0.01},
                                         {"control", "hold"},
+                                        {"events", true},
                                         {"adjoint", "discrete"}}));
   for (const std::string method : {"explicit_euler", "heun", "midpoint", "ralston", "dopri8"}) {
     const Json constant = json(run + method + " --step 0.0025");
