@@ -1,5 +1,5 @@
-// Which constraints carry force, and on which piece of their cost and of their impedance: where that
-// changes, forces or their derivatives bend.
+// Which constraints carry force, and on which piece of their cost and of their impedance: where
+// that changes, forces or their derivatives bend.
 #ifndef DIFFMJ_MJ_ACTIVE_SET_H_
 #define DIFFMJ_MJ_ACTIVE_SET_H_
 
