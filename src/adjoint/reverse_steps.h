@@ -43,7 +43,7 @@ class ReverseSteps {
   std::optional<Checkpoints> schedule_;
   StepState x_;
   std::vector<double> slots_;
-  std::vector<int> slots_nefc_, slots_step_;
+  std::vector<int> slots_nefc_;
   long nrecomputed_ = 0;
   EvaluationTimes times_;
 };
