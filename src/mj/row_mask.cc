@@ -56,7 +56,9 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
 
 void RowMask::hold(mjData* d) {
   for (const Row& row : find(d)) {
-    for (int i = row.first; i < row.first + row.n; i++) d->efc_aref[i] = -kFar;
+    // of an elliptic cone the normal alone: tangents as far away would put it on the cone's side
+    const int n = row.type == mjCNSTR_CONTACT_ELLIPTIC ? 1 : row.n;
+    for (int i = row.first; i < row.first + n; i++) d->efc_aref[i] = -kFar;
   }
 }
 

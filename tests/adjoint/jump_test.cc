@@ -173,6 +173,15 @@ const std::pair<std::string, Bounce> kScenes[] = {
       {0, .1},
       {-.5, .3},
       .3}},
+    // much friction on an elliptic cone
+    {"rough_floor",
+     {R"(<mujoco><option gravity='0 0 -9.81' cone='elliptic'/><worldbody>
+        <geom type='plane' size='5 5 .1' friction='2'/>
+        <body pos='0 0 .3'><freejoint/><geom size='.1' density='500' friction='2'/></body>
+        </worldbody></mujoco>)",
+      {0, 0, .3, 1, 0, 0, 0},
+      {.5, .2, -.5, 1, 2, 3},
+      .18}},
     // the second wall while the first one pushes
     {"two_walls",
      {R"(<mujoco><option gravity='0 0 0'/><default><geom condim='1'/></default><worldbody>
