@@ -61,7 +61,7 @@ std::string number(double x) {
 }
 
 // "tsit5, adaptive with rtol 1e-06 and atol 1e-08; intervals of 0.01 s, control hold, adjoint
-// discrete"
+// discrete, events"
 std::string adaptive_step(const Model& model) {
   const AdaptiveOptions& o = model.options().adaptive;
   const std::string method = integrator_name(model.integrator());
@@ -83,7 +83,7 @@ std::string adaptive_step(const Model& model) {
   if (o.checkpoints && o.adjoint != Adjoint::kBacksolve) {
     out += ", " + std::to_string(*o.checkpoints) + " checkpoints";
   }
-  return out;
+  return out + (o.events ? ", events" : ", no events");
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST(Check, HoldsTheStepsOfAdaptiveRollouts) {
     EXPECT_LT(report.oracle_difference, 1e-6) << name;
     EXPECT_TRUE(mentions(report.features,
                          "tsit5, adaptive with rtol 0.001 and atol 0.001; intervals of 0.01 s, "
-                         "control hold, adjoint discrete"))
+                         "control hold, adjoint discrete, events"))
         << name;
     EXPECT_FALSE(mentions(report.advice, "discrete adjoint")) << name;
   }

@@ -37,12 +37,14 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
   const Json given =
       json(run +
            "dopri5 --rtol 1e-3 --atol 1e-4 --max-steps 70 --interval 0.5 --control linear "
+           "--events false "
            "--adjoint interpolated --checkpoints 3 --adjoint-rtol 1e-5 --adjoint-atol 1e-6");
   EXPECT_EQ(given["adaptive"], Json({{"rtol", 1e-3},
                                      {"atol", 1e-4},
                                      {"max_steps", 70},
                                      {"interval", 0.5},
                                      {"control", "linear"},
+                                     {"events", false},
                                      {"events", true},
                                      {"adjoint", "interpolated"},
                                      {"checkpoints", 3},
@@ -54,6 +56,7 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
                                         {"max_steps", 100000},
                                         {"interval", 0.01},
                                         {"control", "hold"},
+                                        {"events", true},
                                         {"events", true},
                                         {"adjoint", "discrete"}}));
   for (const std::string method : {"explicit_euler", "heun", "midpoint", "ralston", "dopri8"}) {
@@ -68,7 +71,8 @@ TEST_F(CliTest, AdaptiveOptionsNeedAMethod) {
   for (const std::string command : {"check", "grad", "rollout"}) {
     for (const std::string option :
          {"--rtol 1", "--atol 1", "--max-steps 9", "--step 1", "--interval 1", "--control hold",
-          "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1", "--adjoint-atol 1"}) {
+          "--events true", "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1",
+          "--adjoint-atol 1"}) {
       const std::string name = option.substr(0, option.find(' '));
       std::string run = command + " slider.xml ";
       run += option;
@@ -92,6 +96,7 @@ TEST_F(CliTest, WrongAdaptiveOptionIsOneLine) {
   expect_error(run + "tsit5 --step inf", 2, "step is inf");
   expect_error(run + "tsit5 --interval -1", 2, "--interval is -1, expected a time above 0");
   expect_error(run + "tsit5 --control cubic", 2, "use hold or linear");
+  expect_error(run + "tsit5 --events maybe", 2, "--events");
   expect_error(run + "tsit5 --adjoint reverse", 2, "use discrete, interpolated or backsolve");
   expect_error(run + "tsit5 --checkpoints 0", 2, "checkpoints is 0");
   expect_error(run + "tsit5 --adjoint-rtol -1", 2, "adjoint_rtol is -1");
