@@ -3,11 +3,13 @@
 #define DIFFMJ_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "diffmj/adaptive.h"
+#include "diffmj/cfd.h"
 
 struct mjModel_;
 typedef struct mjModel_ mjModel;
@@ -55,6 +57,8 @@ struct ModelOptions {
   // muscle's optimal length, of its largest velocity and of activation, so that flat pieces have a
   // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
   double muscle_smoothing = 0;
+  // Contacts from distance, in the backward pass; none: without them. Needs the analytic path.
+  std::optional<Cfd> cfd = {};
   // Of the explicit Runge-Kutta methods; MuJoCo's integrators read none of it.
   AdaptiveOptions adaptive = {};
 };

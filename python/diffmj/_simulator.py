@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
+from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
     DivergedError,
@@ -94,6 +95,7 @@ class Simulator:
         path: str = "analytic",
         muscle_smoothing: float = 0.0,
         *,
+        cfd: Cfd | None = None,
         rtol: float | None = None,
         atol: float | None = None,
         max_steps: int | None = None,
@@ -112,7 +114,7 @@ class Simulator:
         step_ratio: tuple[float, float] | None = None,
     ):
         """
-        Everything after muscle_smoothing is of the explicit Runge-Kutta methods, in which a rollout
+        Everything after cfd is of the explicit Runge-Kutta methods, in which a rollout
         of nstep rows is nstep intervals of as many steps as each needs.
 
         Args:
@@ -133,6 +135,8 @@ class Simulator:
                 pass, in units of the muscle's optimal length, of its largest velocity and of
                 activation, so that flat pieces have a slope near their ends: a surrogate of the
                 gradient. Rollouts do not depend on it. 0: the exact gradient.
+            cfd: contacts from distance, in the backward pass only: a surrogate of the gradient that
+                points towards contact; None: the ordinary gradient.
             rtol, atol: tolerances on each step's error in (tangent) positions, velocities and
                 activations; default 1e-6 and 1e-8.
             max_steps: accepted and rejected steps that a rollout may make; default 100 000.
@@ -186,7 +190,13 @@ class Simulator:
             step_ratio=step_ratio,
         )
         self._model = _load(
-            model, str(integrator), str(path), bool(fallback), float(muscle_smoothing), adaptive
+            model,
+            str(integrator),
+            str(path),
+            bool(fallback),
+            float(muscle_smoothing),
+            adaptive,
+            cfd,
         )
         if self.gradient_path != path:
             warnings.warn(
@@ -548,8 +558,12 @@ def _load(
     fallback: bool,
     muscle_smoothing: float,
     adaptive: _diffmj.AdaptiveOptions,
+    cfd: Cfd | None,
 ) -> _diffmj.Model:
-    options = (integrator, path, fallback, muscle_smoothing, adaptive)
+    if cfd is not None and not isinstance(cfd, Cfd):
+        raise InputError(f"Simulator: cfd is {cfd!r}, expected a diffmj.Cfd or None")
+    record = None if cfd is None else cfd._record()
+    options = (integrator, path, fallback, muscle_smoothing, adaptive, record)
     if isinstance(model, mujoco.MjModel):
         return _diffmj.Model.from_address(model._address, *options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):

@@ -93,6 +93,12 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   vector_field_evaluate(impl, in, event.qacc_after, true, workspace);
   const std::vector<RowMask::Row>& rows = mask.find(d);
   if (rows.empty()) throw Error("the event '" + event.what + "' is not found again");
+  // gradient: forces from distance do not jump where a contact begins
+  if (impl.cfd && std::any_of(rows.begin(), rows.end(), [](const RowMask::Row& row) {
+        return row.type >= mjCNSTR_CONTACT_FRICTIONLESS;
+      })) {
+    return;
+  }
 
   const double rate = std::min(event.rate, -kGrazingRate);
   const int nv = impl.nv;

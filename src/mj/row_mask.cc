@@ -62,6 +62,12 @@ void RowMask::hold(mjData* d) {
   }
 }
 
+void RowMask::hold_limits(mjData* d) {
+  for (const Row& row : find(d)) {
+    if (is_limit(row.type)) d->efc_aref[row.first] = -kFar;
+  }
+}
+
 const RowMask::Row& earliest(const std::vector<RowMask::Row>& rows) {
   return *std::max_element(rows.begin(), rows.end(),
                            [](const auto& a, const auto& b) { return a.since() < b.since(); });

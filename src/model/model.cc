@@ -21,6 +21,7 @@
 #include "model/workspace.h"
 #include "record/checkpoints.h"
 #include "stages/analytic.h"
+#include "stages/cfd/pairs.h"
 
 namespace diffmj {
 namespace {
@@ -125,6 +126,7 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   tight_->opt.disableflags |= mjDSBL_WARMSTART;
 
   choose_path();
+  choose_cfd();
   choose_advance();
 }
 
@@ -270,6 +272,17 @@ void ModelImpl::choose_path() {
                            ", and fallback is off: allow it (fallback = true), or "
                            "take the feature out of the model");
   }
+}
+
+void ModelImpl::choose_cfd() {
+  if (!options.cfd) return;
+  if (path != GradientPath::kAnalytic) {
+    throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
+                           (path_reason.empty() ? std::string("was asked to take another")
+                                                : "cannot take it: " + path_reason) +
+                           "; leave cfd out");
+  }
+  cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
 }
 
 // Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,

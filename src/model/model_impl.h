@@ -12,6 +12,7 @@
 
 namespace diffmj {
 
+class CfdModel;  // stages/cfd/pairs.h
 class Workspace;
 template <class Real>
 struct TableauOf;  // integrate/tableau.h
@@ -45,7 +46,8 @@ class ModelImpl {
   double interval = 0;               // [s] between rows of a trajectory
   GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
-  const double muscle_smoothing;  // as in options
+  const double muscle_smoothing;        // as in options
+  std::unique_ptr<const CfdModel> cfd;  // contacts from distance; null: none
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;
@@ -56,6 +58,7 @@ class ModelImpl {
   void tighten(mjOption& opt) const;
   void refuse_unsupported() const;
   void choose_path();
+  void choose_cfd();
   void choose_advance();
 
   MjModelPtr mj_, tight_;
