@@ -116,7 +116,8 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
     }
     if (steps_) {
       const int k = static_cast<int>(n);
-      if (!along(k, steps_->load(k, true), bar, stop)) return false;
+      RungeKutta* loaded = steps_->load(k, true, stop);
+      if (!loaded || !along(k, *loaded, bar, stop)) return false;
       continue;
     }
     // with steps of its own size, backsolve stops where events are, not where steps were

@@ -9,8 +9,8 @@ namespace diffmj {
 ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Workspace& workspace)
     : model_(model), trajectory_(trajectory), method_(model.impl(), workspace), x_(model.impl()) {
   const SolverRecord& s = trajectory.solver;
-  if (!model.options().adaptive.checkpoints) return;
-  schedule_.emplace(*model.options().adaptive.checkpoints);
+  if (s.kept_step.empty()) return;
+  schedule_.emplace(checkpoint_slots(model.options().adaptive));
   schedule_->reverse(static_cast<int>(s.naccepted), s.kept_step);
   slots_ = s.kept;
   slots_nefc_ = s.kept_nefc;
@@ -42,7 +42,7 @@ void ReverseSteps::make(int n, bool whole) {
   if (!made) throw RolloutError("step " + std::to_string(n) + " cannot be made again");
 }
 
-RungeKutta& ReverseSteps::load(int n, bool whole) {
+RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
   const SolverRecord& s = trajectory_.solver;
   if (!schedule_) {
     method_.load(kept_step(model_, trajectory_, n),
@@ -60,6 +60,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
           break;
         case CheckpointAction::Kind::kAdvance:
           for (int i = action.begin; i < action.end; i++) {
+            if (stop.poll()) return nullptr;
             make(i, true);
             x_.follow(method_, s.time[static_cast<size_t>(i) + 1], ends_at_jump(i));
             nrecomputed_++;
@@ -85,7 +86,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
       throw RolloutError("the rates after step " + std::to_string(n) + " are not finite");
     }
   }
-  return method_;
+  return &method_;
 }
 
 }  // namespace diffmj

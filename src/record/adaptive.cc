@@ -34,7 +34,7 @@ std::string number(double x) {
 class AdaptiveRollout {
  public:
   AdaptiveRollout(const Model& model, const RolloutInput& input, int nstep,
-                  const Trajectory* steps_of, StopSignal& stop)
+                  const Trajectory* steps_of, bool keep_all, StopSignal& stop)
       : model_(model),
         impl_(model.impl()),
         options_(model.options().adaptive),
@@ -59,8 +59,10 @@ class AdaptiveRollout {
     if (options_.step == 0 && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
     }
-    if (options_.checkpoints && options_.adjoint != Adjoint::kBacksolve) {
-      checkpoints_.emplace(*options_.checkpoints);
+    const bool backsolve = options_.adjoint == Adjoint::kBacksolve;
+    keep_ = keep_all || !backsolve;
+    if (options_.checkpoints && !keep_all && !backsolve) {
+      checkpoints_.emplace(checkpoint_slots(options_));
     }
   }
 
@@ -90,7 +92,7 @@ class AdaptiveRollout {
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_);
     t_.nstep = done;
-    s.naccepted = static_cast<long>(s.time.size()) - 1;
+    s.naccepted = nmade();
     s.nrejected = control_.nrejected;
     s.nevaluation = times_.count;
     s.seconds = {times_.position,     times_.velocity,   times_.actuation,
@@ -118,12 +120,11 @@ class AdaptiveRollout {
     const size_t end =
         steps_of_ ? static_cast<size_t>(steps_of_->solver.first_step[static_cast<size_t>(i) + 1])
                   : 0;
-    const int nconstant =
-        !controller_ && !given
-            ? static_cast<int>(std::ceil((in.end - in.begin) / options_.step - 1e-9))
-            : 0;
+    // a whole number
+    const double nconstant =
+        !controller_ && !given ? std::ceil((in.end - in.begin) / options_.step - 1e-9) : 0;
     const double origin = given ? t_.time[0] - given->front() : 0;
-    for (int k = 1;; k++) {
+    for (double k = 1;; k++) {
       if (stop_.poll(share(i, in))) return stopped(i);
       const size_t n = t_.solver.time.size() - 1;
       if (given) {
@@ -145,6 +146,8 @@ class AdaptiveRollout {
     return true;
   }
 
+  long nmade() const { return static_cast<long>(t_.solver.time.size()) - 1; }
+
   double share(int i, const IntervalInput& in) const {
     return (i + (x_.time - in.begin) / (in.end - in.begin)) / t_.nstep_asked;
   }
@@ -152,6 +155,7 @@ class AdaptiveRollout {
   // to that time, with a stop at every event before it
   bool fixed_step(int i, const IntervalInput& in, double next) {
     while (x_.time < next) {
+      if (!steps_of_ && nmade() >= options_.stepping.max_steps) return budget_exhausted(i);
       if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
       if (!accept(i, in, next)) return false;
     }
@@ -355,7 +359,7 @@ class AdaptiveRollout {
       s.kept_step[k] = n;
       return;
     }
-    if (options_.adjoint == Adjoint::kBacksolve) return;
+    if (!keep_) return;
     const auto add = [&s](CVec x) { s.kept.insert(s.kept.end(), x.begin(), x.end()); };
     add(x_.qpos);
     add(x_.qvel);
@@ -387,10 +391,10 @@ class AdaptiveRollout {
   bool budget_exhausted(int i) {
     t_.outcome = Outcome::kBudgetExhausted;
     t_.message = "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
-                 std::to_string(control_.naccepted) + " accepted, " +
-                 std::to_string(control_.nrejected) + " rejected) reached time " + number(x_.time) +
-                 " s, in interval " + std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
-                 "; use a larger max_steps or a larger tolerance";
+                 std::to_string(nmade()) + " accepted, " + std::to_string(control_.nrejected) +
+                 " rejected) reached time " + number(x_.time) + " s, in interval " +
+                 std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
+                 "; use a larger max_steps or a larger " + (controller_ ? "tolerance" : "step");
     return false;
   }
   bool not_finite(int i) {
@@ -419,7 +423,8 @@ class AdaptiveRollout {
   std::optional<StepController> controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
-  double next_ = 0;  // [s] where a step towards an event ends
+  bool keep_ = false;  // every step, unless there are checkpoints
+  double next_ = 0;    // [s] where a step towards an event ends
 };
 
 }  // namespace
@@ -500,6 +505,10 @@ void StepState::read(CVec row, int nefc_in, double time_in) {
   time = time_in;
 }
 
+int checkpoint_slots(const AdaptiveOptions& options) {
+  return static_cast<int>(std::min<long>(*options.checkpoints, options.stepping.max_steps));
+}
+
 IntervalInput interval_input(const Model& model, const Trajectory& t, int i) {
   const double T = model.interval();
   IntervalInput in{.begin = t.time[0] + i * T,
@@ -562,11 +571,17 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      " intervals, expected nstep = " + std::to_string(nstep) +
                      " of an explicit Runge-Kutta method");
   }
+  const double interval = steps_of->time[1] - steps_of->time[0];
+  if (std::abs(interval - model.interval()) > 1e-9 * model.interval()) {
+    throw InputError(who + ": an interval of steps_of is " + number(interval) +
+                     " s long, one of this model " + number(model.interval()) +
+                     " s; use the same interval for both");
+  }
 }
 
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
-                            const Trajectory* steps_of, StopSignal& stop) {
-  return AdaptiveRollout(model, input, nstep, steps_of, stop).run();
+                            const Trajectory* steps_of, bool keep_all, StopSignal& stop) {
+  return AdaptiveRollout(model, input, nstep, steps_of, keep_all, stop).run();
 }
 
 }  // namespace diffmj

@@ -20,9 +20,13 @@ namespace diffmj {
 void require_steps_of(const std::string& who, const Model& model, int nstep,
                       const Trajectory* steps_of);
 
-// nstep intervals; with the steps of another trajectory if there is one.
+// nstep intervals; with the steps of another trajectory if there is one. keep_all: every step is
+// kept, whatever the model's options say.
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
-                            const Trajectory* steps_of, StopSignal& stop);
+                            const Trajectory* steps_of, bool keep_all, StopSignal& stop);
+
+// How many checkpoints of a rollout can be of use; the option is set.
+int checkpoint_slots(const AdaptiveOptions& options);
 
 // What drives interval i.
 IntervalInput interval_input(const Model& model, const Trajectory& trajectory, int i);
