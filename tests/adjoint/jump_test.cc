@@ -118,8 +118,7 @@ TEST(Jump, PointMassAtAnyImpedance) {
       const double expected = differences(b, direction);
       for (const Adjoint adjoint :
            {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
-        const double tolerance = adjoint == Adjoint::kDiscrete ? 1e-3 : 3e-6;
-        EXPECT_NEAR(along(gradient(b, adjoint, true), direction) / expected, 1, tolerance)
+        EXPECT_NEAR(along(gradient(b, adjoint, true), direction) / expected, 1, 1e-6)
             << adjoint_name(adjoint);
       }
       // it is this term that makes it right
