@@ -56,6 +56,7 @@ class ContinuousAdjoint {
     ParameterBar parameter_bar();
   };
 
+  void set_mask(int first, int last);
   bool along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop);
   bool solve(double begin, double end, StopSignal& stop, StepBar& bar);
   bool attempt(double t, double h);

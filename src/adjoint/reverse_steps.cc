@@ -21,7 +21,7 @@ ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Wor
 
 // something is held back where step i, which was just made, ends
 bool ReverseSteps::ends_at_jump(int i) {
-  return is_masked(trajectory_, i) && !method_.held_at_end(times_).empty();
+  return event(i) || (is_masked(trajectory_, i) && !method_.held_at_end(times_).empty());
 }
 
 int ReverseSteps::interval_of(int n) const {
@@ -36,6 +36,7 @@ void ReverseSteps::make(int n, bool whole) {
   const std::vector<double>& time = trajectory_.solver.time;
   const auto k = static_cast<size_t>(n);
   x_.time = time[k];
+  x_.let_go = lets_go(trajectory_, n);
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
                     (!whole || method_.finish(times_));
@@ -46,7 +47,7 @@ RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
   const SolverRecord& s = trajectory_.solver;
   if (!schedule_) {
     method_.load(kept_step(model_, trajectory_, n),
-                 interval_input(model_, trajectory_, interval_of(n)), is_masked(trajectory_, n));
+                 interval_input(model_, trajectory_, interval_of(n)));
   } else {
     const size_t width = StepState::size(model_.impl());
     for (bool back = false; !back;) {

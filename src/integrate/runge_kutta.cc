@@ -73,12 +73,12 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   start_ = start;
   in_ = in;
   h_ = h;
-  held_ = false;
+  held_ = lost_ = false;
   if (own_rows_) masking_ = false;
   // what is active where it begins; if its rates are to be evaluated, that will tell
-  if (watch_ && own_rows_ && !start.qacc.empty()) {
+  if (watch_ && own_rows_ && (!start.qacc.empty() || start.let_go)) {
     if (!knows_rows_) {
-      set_mask(start.qpos, start.time);
+      set_mask(start.qpos, start.time, start.let_go ? start.qvel : CVec());
       knows_rows_ = true;
     }
     masking_ = true;
@@ -181,7 +181,10 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   at.nefc = d->nefc;
   at.ncon = d->ncon;
   if (watch_) at.active = active_set(m, d);
-  held_ = held_ || (masking_ && !mask_.rows().empty());
+  if (masking_) {
+    held_ = held_ || !mask_.rows().empty();
+    lost_ = lost_ || mask_.lost();
+  }
   return is_good(at.qacc) && is_good(at.act_dot);
 }
 
@@ -194,7 +197,7 @@ bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   }
   if (start_.qacc.empty()) {
     const bool good = evaluate(start_.time, start_.qacc_warmstart, at, times);
-    if (watch_ && own_rows_) {
+    if (watch_ && own_rows_ && !start_.let_go) {
       mask_.set_base(workspace_.data.get(), start_.time);
       knows_rows_ = masking_ = true;
     }
@@ -282,14 +285,21 @@ double RungeKutta::first_step(const StepController& controller, const StepStart&
   return controller.first_step(h, d1, norm(moved.k, moved.qacc, moved.act_dot) / h);
 }
 
-void RungeKutta::set_mask(CVec qpos, double time) {
+void RungeKutta::set_mask(CVec qpos, double time, CVec qvel) {
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdPosition", [&] {
     std::copy(qpos.begin(), qpos.end(), d->qpos);
     d->time = time;
     mj_fwdPosition(impl_.mj(), d);
+    if (qvel.empty()) return;
+    std::copy(qvel.begin(), qvel.end(), d->qvel);
+    mj_fwdVelocity(impl_.mj(), d);
   });
-  mask_.set_base(d, time);
+  if (qvel.empty()) {
+    mask_.set_base(d, time);
+  } else {
+    mask_.set_base_without_leaving(d, time);
+  }
   masking_ = true;
 }
 
@@ -308,18 +318,33 @@ bool RungeKutta::bends() const {
   return false;
 }
 
-size_t RungeKutta::held_between(double theta) {
+// compares what is active at a state with the mask; no forces
+void RungeKutta::rows_at(double time, const Stage& state) {
   Stage& at = workspace_.between;
-  if (!place_between(theta, at)) return 0;
-  StepInput in = input_at(start_.time + theta * h_, at);
+  if (&at != &state) {
+    at.qpos = state.qpos;
+    at.qvel = state.qvel;
+    at.act = state.act;
+  }
+  const StepInput in = input_at(time, at);
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdVelocity", [&] {
     write_input(impl_.mj(), d, in);
     mj_fwdPosition(impl_.mj(), d);
     mj_fwdVelocity(impl_.mj(), d);
   });
-  return mask_.find(d).size();
+  mask_.find(d);
 }
+
+// a state that is none has neither lost nor gained any
+const RowMask& RungeKutta::rows_between(double theta) {
+  if (place_between(theta, workspace_.between)) {
+    rows_at(start_.time + theta * h_, workspace_.between);
+  }
+  return mask_;
+}
+
+size_t RungeKutta::held_between(double theta) { return rows_between(theta).rows().size(); }
 
 double RungeKutta::find_event(EvaluationTimes& times) {
   constexpr double kNear = 1e-9;  // [m]
@@ -356,25 +381,78 @@ const std::vector<RowMask::Row>& RungeKutta::held_at_end(EvaluationTimes& times)
     place(last);
     evaluate(last, times);
   } else {
-    Stage& at = workspace_.between;
-    at.qpos = stage(last).qpos;
-    at.qvel = stage(last).qvel;
-    at.act = stage(last).act;
-    const StepInput in = input_at(start_.time + h_, at);
-    mjData* d = workspace_.data.get();
-    mj_call("mj_fwdVelocity", [&] {
-      write_input(impl_.mj(), d, in);
-      mj_fwdPosition(impl_.mj(), d);
-      mj_fwdVelocity(impl_.mj(), d);
-    });
-    mask_.find(d);
+    rows_at(start_.time + h_, stage(last));
   }
   return mask_.rows();
 }
 
+double RungeKutta::find_release(EvaluationTimes& times) {
+  constexpr double kNear = 1e-9;  // [m]
+  (void)held_at_end(times);
+  // the first place at which something is gone
+  double inside = 0, outside = 2;
+  for (size_t i = 1; i < tableau_.nk; i++) {
+    const double theta = tableau_.c[i];
+    if (theta > 0 && theta < outside && rows_between(theta).lost()) outside = theta;
+  }
+  if (outside > 1) return 2;
+  // Newton's method from the inside, where the violation is known, and bisection
+  double guess = outside / 2;
+  for (int k = 0; k < 100 && outside - inside > 1e-14; k++) {
+    const RowMask& mask = rows_between(guess);
+    if (mask.lost()) {
+      outside = guess;
+    } else {
+      inside = guess;
+      if (!mask.leaving().empty()) {
+        const RowMask::Row& row = earliest(mask.leaving());
+        if (-row.phi <= kNear) break;
+        guess = inside + (-row.since() - kNear / (2 * row.rate)) / h_;
+      }
+    }
+    const bool newton = guess > inside && guess < outside;
+    if (!newton || k % 4 == 3) guess = (inside + outside) / 2;
+  }
+  // with its forces there
+  Stage& at = workspace_.between;
+  if (!place_between(inside, at) ||
+      !evaluate(start_.time + inside * h_, stage(0).qacc, at, times)) {
+    return 2;
+  }
+  return released(2 * kNear).empty() ? 2 : inside;
+}
+
+const RowMask::Row* RungeKutta::leaving_at_end(EvaluationTimes& times) {
+  (void)held_at_end(times);
+  return mask_.lost() || mask_.leaving().empty() ? nullptr : &earliest(mask_.leaving());
+}
+
+// of the evaluation just made
+const std::vector<RowMask::Row>& RungeKutta::released(double distance) {
+  const mjData* d = workspace_.data.get();
+  released_.clear();
+  bool carries = false;
+  for (const RowMask::Row& row : mask_.leaving()) {
+    if (-row.phi > distance) continue;
+    released_.push_back(row);
+    carries = carries || std::any_of(d->efc_force + row.first, d->efc_force + row.first + row.n,
+                                     [](double force) { return force != 0; });
+  }
+  if (!carries) released_.clear();
+  return released_;
+}
+
+const std::vector<RowMask::Row>& RungeKutta::released_at_end(double distance,
+                                                             EvaluationTimes& times) {
+  const size_t last = tableau_.nk - 1;
+  released_.clear();
+  if (!place(last) || !evaluate(last, times)) return released_;
+  return released(distance);
+}
+
 const RungeKutta::Stage& RungeKutta::rates_at_end() { return stage(tableau_.nk - 1); }
 
-void RungeKutta::load(const MadeStep& made, const IntervalInput& in, bool masked) {
+void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
   knows_rows_ = false;
   begin({.time = made.time,
          .qpos = made.qpos,
@@ -392,7 +470,7 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in, bool masked
     stage(i).nefc = made.nefc[i];
   }
   place_end();
-  if (masked) set_mask(made.qpos, made.time);
+  if (made.masked) set_mask(made.qpos, made.time, made.let_go ? made.qvel : CVec());
 }
 
 bool RungeKutta::stopped_at_end(int j) const {
