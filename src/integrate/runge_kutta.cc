@@ -31,6 +31,18 @@ void add_stages(const std::vector<Workspace::Stage>& stages, std::span<const dou
   }
 }
 
+bool collides(const mjModel* m, int geom) {
+  return m->geom_contype[geom] != 0 || m->geom_conaffinity[geom] != 0;
+}
+
+// half of what a geom measures across; a plane or a height field has no other side
+double half_thickness(const mjModel* m, int geom) {
+  const int type = m->geom_type[geom];
+  if (type == mjGEOM_PLANE || type == mjGEOM_HFIELD) return std::numeric_limits<double>::infinity();
+  const mjtNum* half = m->geom_aabb + 6 * geom + 3;
+  return std::min({half[0], half[1], half[2]});
+}
+
 // there are constraints that are active at times
 bool can_be_active(const mjModel* m) {
   if (m->opt.disableflags & mjDSBL_CONSTRAINT) return false;
@@ -57,6 +69,19 @@ RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
       workspace_(workspace),
       watch_(impl.options.adaptive.events && can_be_active(impl.mj())) {
   const mjModel* m = impl.mj();
+  nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  reach_.assign(static_cast<size_t>(m->nbody), 0.0);
+  thickness_ = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < m->ngeom && watch_; i++) {
+    const int body = m->geom_bodyid[i];
+    if (!collides(m, i) || m->body_weldid[body] == 0) continue;
+    double& reach = reach_[static_cast<size_t>(body)];
+    reach = std::max(reach,
+                     mju_dist3(m->geom_pos + 3 * i, m->body_ipos + 3 * body) + m->geom_rbound[i]);
+    thickness_ = std::min(thickness_, half_thickness(m, i));
+  }
   filter_of_.assign(static_cast<size_t>(impl.na), -1);
   for (int j = 0; j < impl.na; j++) {
     const int i = impl.act_actuator[static_cast<size_t>(j)];
@@ -74,6 +99,7 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   in_ = in;
   h_ = h;
   held_ = lost_ = false;
+  speed_ = 0;
   if (own_rows_) masking_ = false;
   // what is active where it begins; if its rates are to be evaluated, that will tell
   if (watch_ && own_rows_ && (!start.qacc.empty() || start.let_go)) {
@@ -180,7 +206,10 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   }
   at.nefc = d->nefc;
   at.ncon = d->ncon;
-  if (watch_) at.active = active_set(m, d);
+  if (watch_) {
+    at.active = active_set(m, d);
+    speed_ = std::max(speed_, fastest());
+  }
   if (masking_) {
     held_ = held_ || !mask_.rows().empty();
     lost_ = lost_ || mask_.lost();
@@ -346,14 +375,61 @@ const RowMask& RungeKutta::rows_between(double theta) {
 
 size_t RungeKutta::held_between(double theta) { return rows_between(theta).rows().size(); }
 
+// of the evaluation just made
+double RungeKutta::fastest() const {
+  const mjModel* m = impl_.mj();
+  const mjData* d = workspace_.data.get();
+  double most = 0;
+  for (int b = 1; b < m->nbody; b++) {
+    const double reach = reach_[static_cast<size_t>(b)];
+    if (reach == 0) continue;
+    const mjtNum* v = d->cvel + 6 * b;
+    mjtNum arm[3], linear[3];
+    mju_sub3(arm, d->xipos + 3 * b, d->subtree_com + 3 * m->body_rootid[b]);
+    mju_cross(linear, v, arm);
+    mju_addTo3(linear, v + 3);
+    most = std::max(most, mju_norm3(linear) + reach * mju_norm3(v));
+  }
+  return most;
+}
+
+bool RungeKutta::travels() const {
+  double gap = 0;
+  for (size_t i = 1; i < nodes_.size(); i++) gap = std::max(gap, nodes_[i] - nodes_[i - 1]);
+  return watch_ && gap * std::abs(h_) * speed_ > thickness_;
+}
+
+// no further apart than the thinnest geom is thick
+void RungeKutta::add_samples() {
+  constexpr double kMost = 100;  // between two stages
+  samples_.assign(1, 0.0);
+  for (size_t i = 1; i < nodes_.size(); i++) {
+    const double gap = nodes_[i] - nodes_[i - 1];
+    const double n = std::clamp(std::ceil(gap * std::abs(h_) * speed_ / thickness_), 1.0, kMost);
+    for (double k = 1; k < n; k++) samples_.push_back(nodes_[i - 1] + gap * k / n);
+    samples_.push_back(nodes_[i]);
+  }
+}
+
+void RungeKutta::look_between(EvaluationTimes& times) {
+  (void)held_at_end(times);
+  add_samples();
+  held_ = std::any_of(samples_.begin() + 1, samples_.end(),
+                      [&](double theta) { return held_between(theta) > 0; });
+}
+
 double RungeKutta::find_event(EvaluationTimes& times) {
   constexpr double kNear = 1e-9;  // [m]
   (void)held_at_end(times);
-  // where something has become active: at the end, or where a stage was
+  // the first place at which something has become active
+  add_samples();
   double inside = 2, outside = 0;
-  for (size_t i = 1; i < tableau_.nk; i++) {
-    const double theta = tableau_.c[i];
-    if (theta < inside && theta > 0 && held_between(theta) > 0) inside = theta;
+  for (size_t i = 1; i < samples_.size() && inside > 1; i++) {
+    if (held_between(samples_[i]) > 0) {
+      inside = samples_[i];
+    } else {
+      outside = samples_[i];
+    }
   }
   if (inside > 1) return inside;
   // Newton's method from the inside, where the violation is known, and bisection

@@ -91,6 +91,10 @@ class RungeKutta {
   //
   // Something was held back at a stage, or at the end.
   bool held() const { return held_; }
+  // Between two stages something moves further than the thinnest geom is thick, so that a contact
+  // could come and go unseen; and looks for such between them: then held() tells.
+  bool travels() const;
+  void look_between(EvaluationTimes& times);
   // The share of the step after which the first of them became active, by dense output and within a
   // nanometre; 1 or more if none did. Evaluates the stage that dense output lacks.
   double find_event(EvaluationTimes& times);
@@ -157,6 +161,8 @@ class RungeKutta {
 
   bool place(std::span<const double> weights, double theta, Stage& at);
   void rows_at(double time, const Stage& at);
+  void add_samples();
+  double fastest() const;
   const RowMask& rows_between(double theta);
   const std::vector<RowMask::Row>& released(double distance);
   double activation(std::span<const double> weights, double theta, int j) const;
@@ -179,6 +185,11 @@ class RungeKutta {
   bool masking_ = false;     // evaluations hold back what is not of mask_
   bool knows_rows_ = false;  // mask_ is of the start, should its rates be known
   bool held_ = false, lost_ = false;
+  std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
+  std::vector<double> samples_;  // the same and what lies between
+  std::vector<double> reach_;    // nbody: from its centre to the far end of its geoms [m]; 0: none
+  double thickness_ = 0;         // [m] half of that of the thinnest geom that moves
+  double speed_ = 0;             // [m/s] of the fastest point of a geom, at the stages of the step
   std::vector<RowMask::Row> released_;
 };
 

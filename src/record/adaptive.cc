@@ -211,6 +211,7 @@ class AdaptiveRollout {
   bool accept(int i, const IntervalInput& in, double next) {
     if (!method_.finish(times_)) return not_finite(i);
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
+    if (!steps_of_ && !method_.held() && method_.travels()) method_.look_between(times_);
     const bool held = method_.held(), lost = method_.lost();
     if (steps_of_ || (!held && !lost)) {
       return record(i, next, held && !method_.held_at_end(times_).empty());

@@ -286,6 +286,24 @@ TEST(Jump, EndsWithForceAreListed) {
   EXPECT_GT(ends, 0);
 }
 
+// free flight has no error: the first long step would end behind the post
+TEST(Jump, WhatComesAndGoesBetweenStagesIsFound) {
+  for (const Integrator integrator :
+       {Integrator::kBosh3, Integrator::kTsit5, Integrator::kDopri8}) {
+    SCOPED_TRACE(integrator_name(integrator));
+    const Model model = Model::from_xml(
+        "<mujoco><option gravity='0 0 0'/><worldbody><geom name='post' size='.02'/>"
+        "<body name='ball' pos='-5 0 0'><joint type='slide' axis='1 0 0'/>"
+        "<geom name='ball' size='.05'/></body></worldbody></mujoco>",
+        options(integrator, 1e-6, 1));
+    const Trajectory t = rollout(model, {.qvel = Vector{10}}, 1);
+    ASSERT_TRUE(t.ok()) << t.message;
+    ASSERT_FALSE(t.solver.events.empty());
+    EXPECT_NEAR(t.solver.events[0].time, .493, 1e-9);
+    EXPECT_LT(t.qvel[1], 5);  // [m/s]: it was slowed down
+  }
+}
+
 // corners that touch together are one event
 TEST(Jump, ACubeThatLandsFlatIsOneEvent) {
   const Model model = Model::from_xml(

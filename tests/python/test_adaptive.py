@@ -741,6 +741,22 @@ def test_linearize_through_an_impact():
     np.testing.assert_allclose(bar[1] @ A[6:], expected, atol=1e-5 * np.abs(expected).max())
 
 
+def test_check_tells_the_share_of_jumps():
+    ball = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.3">
+      <joint type="slide" axis="0 0 1"/><geom size="0.1"/></body></worldbody></mujoco>"""
+    options = {"rtol": 1e-6, "interval": 0.05}
+    start = {"qvel": [-1.0], "directions": 1}
+    # it touches after 0.12 s
+    report = diffmj.Simulator(ball, "tsit5", **options).check(**start, nstep=5)
+    assert report.events == 1
+    assert report.jump_share > 0.5
+    assert "1 events, jump terms" in str(report)
+    report = diffmj.Simulator(ball, "tsit5", **options).check(**start, nstep=2)
+    assert (report.events, report.jump_share) == (0, 0)
+    report = diffmj.Simulator(ball, "tsit5", events=False, **options).check(**start, nstep=5)
+    assert (report.events, report.jump_share) == (0, -1)
+
+
 def test_check():
     sim = diffmj.Simulator(CUBE, "tsit5", rtol=1e-4, interval=0.01, adjoint="interpolated")
     report = sim.check(qvel=[0, 0, -3, 1, 2, 3], nstep=6, directions=3)
