@@ -251,6 +251,12 @@ bool RungeKutta::step(const StepStart& start, const IntervalInput& in, double h,
 }
 
 bool RungeKutta::finish(EvaluationTimes& times) {
+  // where the end is no stage, nothing has looked there
+  if (!tableau_.fsal && masking_ && own_rows_) {
+    rows_at(start_.time + h_, end());
+    held_ = held_ || !mask_.rows().empty();
+    lost_ = lost_ || mask_.lost();
+  }
   if (!tableau_.last_stage_can_wait()) return true;
   const size_t last = tableau_.nstage - 1;
   return place(last) && evaluate(last, times);
