@@ -426,7 +426,8 @@ void RungeKutta::look_between(EvaluationTimes& times) {
 
 double RungeKutta::find_event(EvaluationTimes& times) {
   constexpr double kNear = 1e-9;  // [m]
-  (void)held_at_end(times);
+  // dense output has the end but for rounding
+  const bool at_end = !held_at_end(times).empty();
   // the first place at which something has become active
   add_samples();
   double inside = 2, outside = 0;
@@ -437,7 +438,7 @@ double RungeKutta::find_event(EvaluationTimes& times) {
       outside = samples_[i];
     }
   }
-  if (inside > 1) return inside;
+  if (inside > 1) return at_end ? 1 : 2;
   // Newton's method from the inside, where the violation is known, and bisection
   double guess = inside;
   for (int k = 0; k < 100; k++) {

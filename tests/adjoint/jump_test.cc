@@ -286,6 +286,24 @@ TEST(Jump, EndsWithForceAreListed) {
   EXPECT_GT(ends, 0);
 }
 
+// the moment of touch and the end of an interval differ by rounding
+TEST(Jump, EventsAtTheEndOfAnIntervalAreFound) {
+  ModelOptions o = options(Integrator::kTsit5, 1e-7, .01);
+  for (const Integrator integrator : {Integrator::kHeun, Integrator::kTsit5}) {
+    o.integrator = integrator;
+    const Model model = Model::from_xml(
+        "<mujoco><option gravity='0 0 0'/><worldbody><geom type='plane' size='5 5 .1'/>"
+        "<body><joint type='slide' axis='0 0 1'/><geom size='.05'/></body></worldbody></mujoco>",
+        o);
+    for (int k = 10; k <= 20; k++) {
+      const Trajectory t = rollout(model, {.qpos = Vector{.05 + .01 * k}, .qvel = Vector{-1}}, 22);
+      ASSERT_TRUE(t.ok()) << t.message;
+      ASSERT_FALSE(t.solver.events.empty()) << integrator_name(integrator) << ", interval " << k;
+      EXPECT_NEAR(t.solver.events[0].time, .01 * k, 1e-12);
+    }
+  }
+}
+
 // free flight has no error: the first long step would end behind the post
 TEST(Jump, WhatComesAndGoesBetweenStagesIsFound) {
   for (const Integrator integrator :

@@ -741,6 +741,42 @@ def test_linearize_through_an_impact():
     np.testing.assert_allclose(bar[1] @ A[6:], expected, atol=1e-5 * np.abs(expected).max())
 
 
+def test_a_humanoid_steps_down():
+    m = mujoco.MjModel.from_xml_path(str(ZOO / "humanoid.xml"))
+    even = np.arange(m.nv) % 2 == 0
+    qpos, qvel = m.key("stand").qpos.copy(), np.where(even, 0.1, -0.1)
+    qpos[2] += 0.02
+    qvel[2:6] = [-0.5, 0.3, -0.2, 0.1]
+    rng = np.random.default_rng(0)
+    weight, direction = rng.normal(size=(2, m.nv)), rng.normal(size=(2, m.nv))
+
+    def land(integrator, tolerance, h=0.0, **options):
+        sim = diffmj.Simulator(
+            m, integrator, rtol=tolerance, atol=tolerance, interval=0.06, **options
+        )
+        q = qpos.copy()
+        mujoco.mj_integratePos(m, q, direction[0], h)
+        return sim.rollout(qpos=q, qvel=qvel + h * direction[1], nstep=1)
+
+    base = land("dopri8", 1e-12)
+    # both feet, heels and toes
+    assert len(base.solver.events) == 8
+
+    def loss(h):
+        traj = land("dopri8", 1e-12, h)
+        dq = np.zeros(m.nv)
+        mujoco.mj_differentiatePos(m, dq, 1, base.qpos[1], traj.qpos[1])
+        return weight[0] @ dq + weight[1] @ (traj.qvel[1] - base.qvel[1])
+
+    expected = (loss(1e-5) - loss(-1e-5)) / 2e-5
+    bars = {"qpos_tangent": np.zeros((2, m.nv)), "qvel": np.zeros((2, m.nv))}
+    bars["qpos_tangent"][1], bars["qvel"][1] = weight
+    for adjoint in ("discrete", "interpolated", "backsolve"):
+        gradient = land("tsit5", 1e-10, adjoint=adjoint).backward(**bars)
+        along = gradient.qpos_tangent @ direction[0] + gradient.qvel @ direction[1]
+        assert along == pytest.approx(expected, rel=1e-6), adjoint
+
+
 def test_check_tells_the_share_of_jumps():
     ball = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.3">
       <joint type="slide" axis="0 0 1"/><geom size="0.1"/></body></worldbody></mujoco>"""
