@@ -79,6 +79,10 @@ EXPERIMENTS ?= $(sort $(patsubst experiments/%/about.toml,%,$(wildcard experimen
 experiments: package ## figures of the paper, with their numbers checked: out/experiments
 	@for name in $(EXPERIMENTS); do $(RUN) experiments.$$name.run || exit 1; done
 
+.PHONY: docs-figures
+docs-figures: package ## the pictures in docs/figures, made again
+	$(RUN) experiments.impact.figure docs/figures
+
 .PHONY: bench
 bench: $(VENV)/.ready ## the benchmarks, in an optimised build
 	$(CONFIGURE) release -B build-release$(SUFFIX)
