@@ -75,7 +75,7 @@ def test_pairs_without_a_smooth_collider_are_named():
         with pytest.warns(diffmj.FallbackWarning, match="box and box .geom 0, geom 'brick'"):
             sim = diffmj.Simulator(boxes, collisions=mode)
         assert "sphere" not in sim.collisions_notice
-        with pytest.raises(diffmj.UnsupportedError, match="no smooth collider for .*box and box"):
+        with pytest.raises(diffmj.UnsupportedError, match=r"no smooth collider for .*box and box"):
             diffmj.Simulator(boxes, collisions=mode, fallback=False)
 
 

@@ -6,9 +6,10 @@
 //
 // clamped, x2 the clamped projection of that point, x1 that of x2's. As the segments become
 // parallel x1 runs from one end of what they have in common to the other; here it stays near the
-// middle m of that, where the ends are nearer to each other than w,
+// middle m of that while the distance changes by less than w from end to end,
 //
-//   x1 = m + (u + b v - m (1 - b²))/f,   f = max(1 - b², μ²) smooth,   μ = w/√(half1² + half2²) (6)
+//   x1 = m + (u + b v - m (1 - b²))/f,   f = max(1 - b², μ²) smooth
+//   μ² = w (radius1 + radius2)/(half1² + half2²)                                             (6)
 //
 // Parallel segments have one contact, in the middle, where MuJoCo gives two.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_SEGMENTS_H_
@@ -50,7 +51,8 @@ void smooth_capsule_capsule(const SmoothGeom<T>& capsule1, const SmoothGeom<T>& 
 
   const T middle = 0.5 * (to1(half2) + to1(T(-half2)));
   const T across = 1.0 - b * b;  // sin²
-  const T mu2 = w1 * w2 / (half1 * half1 + half2 * half2);
+  const T mu2 = shape_width(width, {half1, half2}) * (capsule1.size[0] + capsule2.size[0]) /
+                (half1 * half1 + half2 * half2);
   const T floor = mu2 + smooth_positive(T(across - mu2), mu2);
   const T x2 = to2(clamp1(middle + (u + b * v - middle * across) / floor));
   const T x1 = to1(x2);
