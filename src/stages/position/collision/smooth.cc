@@ -17,7 +17,7 @@ namespace {
 
 // calls fn with the collider of two types, as a generic lambda; false if there is none
 template <class Fn>
-bool with_collider(int type1, int type2, const Fn& fn) {
+constexpr bool with_collider(int type1, int type2, const Fn& fn) {
 #define DIFFMJ_PAIR(TYPE1, TYPE2, name)                                           \
   if (type1 == TYPE1 && type2 == TYPE2) {                                         \
     fn([](const auto& geom1, const auto& geom2, double width, const auto& emit) { \
@@ -52,13 +52,15 @@ bool always_one_contact(int type1, int type2) {
 // none.
 struct Tangent {
   Tangent(double ny, double width) {
-    const double a = std::min(100 * width, 0.25), x = (std::abs(ny) - 0.5) / (2 * a) + 0.5;
+    const double a = std::min(100 * width, 0.25), from = std::abs(ny) - 0.5 + a;
+    if (from <= 0) return;
+    const double x = std::min(from / (2 * a), 1.0);
     s = smooth_step(x);
-    slope = x <= 0 || x >= 1 ? 0 : 15 * x * x * (1 - x) * (1 - x) / a * (ny < 0 ? -1 : 1);
+    slope = 15 * x * x * (1 - x) * (1 - x) / a * (ny < 0 ? -1 : 1);
   }
   Vector3 t() const { return {0, 1 - s, s}; }
 
-  double s, slope;  // slope: ∂s/∂n_y
+  double s = 0, slope = 0;  // slope: ∂s/∂n_y
 };
 
 // what a collider gives, to MuJoCo
@@ -97,14 +99,36 @@ SmoothGeom<double> read_geom(const mjModel* m, const mjData* d, int geom) {
           {size[0], size[1], size[2]}};
 }
 
+using Collide = decltype(Collider::collide);
+
+template <class Fn>
+int collide_pair(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
+                 int geom1, int geom2, mjtNum margin) {
+  int n = 0;
+  Fn()(read_geom(m, d, geom1), read_geom(m, d, geom2), self.width,
+       Writer{contact, margin, self.width, n});
+  return n;
+}
+
+// by types
+struct CollideTable {
+  constexpr CollideTable() {
+    for (size_t i = 0; i < entry.size(); i++) {
+      for (size_t j = i; j < entry.size(); j++) {
+        with_collider(static_cast<int>(i), static_cast<int>(j),
+                      [&]<class Fn>(const Fn&) { entry[i][j] = collide_pair<Fn>; });
+      }
+    }
+  }
+  std::array<std::array<Collide, mjNGEOMTYPES>, mjNGEOMTYPES> entry = {};
+};
+constexpr CollideTable kCollide;
+
 int collide(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
             int geom1, int geom2, mjtNum margin) {
-  int n = 0;
-  const Writer writer{contact, margin, self.width, n};
-  with_collider(m->geom_type[geom1], m->geom_type[geom2], [&](const auto& collider) {
-    collider(read_geom(m, d, geom1), read_geom(m, d, geom2), self.width, writer);
-  });
-  return n;
+  const auto type1 = static_cast<size_t>(m->geom_type[geom1]),
+             type2 = static_cast<size_t>(m->geom_type[geom2]);
+  return kCollide.entry[type1][type2](self, m, d, contact, geom1, geom2, margin);
 }
 
 // ---- pullback: dual numbers along the motion of the second geom, a turn about the pivot and a

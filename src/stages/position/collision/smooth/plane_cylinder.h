@@ -29,7 +29,7 @@ void smooth_plane_cylinder(const SmoothGeom<T>& plane, const SmoothGeom<T>& cyli
                            const Emit& emit) {
   const Vec3<T>& n = plane.axis[2];
   const T &radius = cylinder.size[0], &half = cylinder.size[1];
-  const T w = shape_width(width, {radius, half});
+  const T w = shape_width(width, radius, half);
   const T along = dot(n, cylinder.axis[2]);
   const double sign = along > 0.0 ? -1 : 1;  // of the axis towards the lower rim
   const Vec3<T> axis = T(sign) * cylinder.axis[2];
@@ -57,7 +57,7 @@ void smooth_plane_cylinder(const SmoothGeom<T>& plane, const SmoothGeom<T>& cyli
     point(u, lower, smooth_step(T(2.0 * t - 1.0)));
     const T turning = smooth_step(T(t - 2.0));
     point(u, upper, turning);
-    const T lying = smooth_step(T(-1.0 * drop / w));
+    const T lying = smooth_ramp(T(-drop), w);
     const Vec3<T> v = T(0.5 * root3) * cross(u, axis), back = lower - T(0.5) * u;
     point(v, back, turning * lying);
     point(-v, back, turning * lying);

@@ -28,7 +28,7 @@ void smooth_plane_capsule(const SmoothGeom<T>& plane, const SmoothGeom<T>& capsu
   const Vec3<T>& n = plane.axis[2];
   const Vec3<T> a = capsule.axis[2] - dot(n, capsule.axis[2]) * n;
   const T sin_tilt = norm(a);
-  const T w = shape_width(width, {capsule.size[1]});
+  const T w = shape_width(width, capsule.size[1]);
   const T sigma = smooth_step(T(2.0 * sin_tilt * capsule.size[1] / w - 1.0));
   Vec3<T> tangent = (1.0 - sigma) * plane.axis[1];
   if (sigma > 0.0) tangent = tangent + (sigma / sin_tilt) * a;

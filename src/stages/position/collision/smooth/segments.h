@@ -30,7 +30,7 @@ template <class T, class Emit>
 void smooth_sphere_capsule(const SmoothGeom<T>& sphere, const SmoothGeom<T>& capsule, double width,
                            const Emit& emit) {
   const Vec3<T>& axis = capsule.axis[2];
-  const T w = shape_width(width, {capsule.size[1]});
+  const T w = shape_width(width, capsule.size[1]);
   const T x = smooth_clamp(dot(axis, sphere.pos - capsule.pos), capsule.size[1], w);
   emit(between_spheres(sphere.pos, sphere.size[0], Vec3<T>(capsule.pos + x * axis),
                        capsule.size[0]));
@@ -41,7 +41,7 @@ void smooth_capsule_capsule(const SmoothGeom<T>& capsule1, const SmoothGeom<T>& 
                             double width, const Emit& emit) {
   const Vec3<T>&a1 = capsule1.axis[2], &a2 = capsule2.axis[2];
   const T &half1 = capsule1.size[1], &half2 = capsule2.size[1];
-  const T w1 = shape_width(width, {half1}), w2 = shape_width(width, {half2});
+  const T w1 = shape_width(width, half1), w2 = shape_width(width, half2);
   const Vec3<T> D = capsule2.pos - capsule1.pos;
   const T u = dot(a1, D), v = -dot(a2, D), b = dot(a1, a2);
   const auto clamp1 = [&](const T& x) { return smooth_clamp(x, half1, w1); };
@@ -51,7 +51,7 @@ void smooth_capsule_capsule(const SmoothGeom<T>& capsule1, const SmoothGeom<T>& 
 
   const T middle = 0.5 * (to1(half2) + to1(T(-half2)));
   const T across = 1.0 - b * b;  // sin²
-  const T mu2 = shape_width(width, {half1, half2}) * (capsule1.size[0] + capsule2.size[0]) /
+  const T mu2 = shape_width(width, half1, half2) * (capsule1.size[0] + capsule2.size[0]) /
                 (half1 * half1 + half2 * half2);
   const T floor = mu2 + smooth_positive(T(across - mu2), mu2);
   const T x2 = to2(clamp1(middle + (u + b * v - middle * across) / floor));

@@ -4,8 +4,6 @@
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_SMOOTHING_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_SMOOTHING_H_
 
-#include <initializer_list>
-
 namespace diffmj {
 
 // 0 below 0, 1 above 1, between them x³ (10 - 15 x + 6 x²).                                   (1)
@@ -14,6 +12,14 @@ T smooth_step(const T& x) {
   if (x <= 0.0) return T(0.0);
   if (x >= 1.0) return T(1.0);
   return x * x * x * (10.0 + x * (6.0 * x - 15.0));
+}
+
+// S(x/w), without the division where S is constant
+template <class T>
+T smooth_ramp(const T& x, const T& w) {
+  if (x <= 0.0) return T(0.0);
+  if (x >= w) return T(1.0);
+  return smooth_step(T(x / w));
 }
 
 // max(x, 0), for |x| < w the polynomial w (2 s³ - s⁴), s = ½ + x/2w.                          (2)
@@ -46,17 +52,25 @@ T smooth_abs(const T& x, const T& w) {
 
 // The width for a shape with these sizes: well below each of them, 1/w' = 1/w + Σ 2/size.     (3)
 template <class T>
-T shape_width(double width, std::initializer_list<T> sizes) {
-  T inverse(1.0 / width);
-  for (const T& size : sizes) inverse += 2.0 / size;
-  return 1.0 / inverse;
+T shape_width(double w, const T& a) {
+  return w * a / (a + 2.0 * w);
+}
+template <class T>
+T shape_width(double w, const T& a, const T& b) {
+  const T ab = a * b;
+  return w * ab / (ab + 2.0 * w * (a + b));
+}
+template <class T>
+T shape_width(double w, const T& a, const T& b, const T& c) {
+  const T ab = a * b, abc = ab * c;
+  return w * abc / (abc + 2.0 * w * (ab + c * (a + b)));
 }
 
 // How much farther away a contact of weight a is taken to be: one that a case ends for does not
 // vanish but leaves.                                                                          (4)
 template <class T>
 T fading(const T& a, const T& w) {
-  return w * (1.0 / a - 1.0);
+  return a == 1.0 ? T(0.0) : w * (1.0 / a - 1.0);
 }
 
 }  // namespace diffmj

@@ -38,7 +38,7 @@ SolidDistance<T, N> solid_distance(const std::array<T, N>& q, const T& w) {
     out.weight[k] = slope;
   }
   out.dist = m;
-  const T theta = smooth_step(T(m / w));
+  const T theta = smooth_ramp(m, w);
   if (theta == 0.0) return out;
   // m > 0: the largest q_k is above -w, and so L > 0
   for (size_t k = 0; k < N; k++) {
@@ -68,7 +68,7 @@ void emit_sphere_solid(const SmoothGeom<T>& sphere, const T& dist_centre, const 
 template <class T, class Emit>
 void smooth_sphere_box(const SmoothGeom<T>& sphere, const SmoothGeom<T>& box, double width,
                        const Emit& emit) {
-  const T w = shape_width(width, {box.size[0], box.size[1], box.size[2]});
+  const T w = shape_width(width, box.size[0], box.size[1], box.size[2]);
   const Vec3<T> from = sphere.pos - box.pos;
   std::array<T, 3> q, sign;
   for (size_t k = 0; k < 3; k++) {
@@ -86,7 +86,7 @@ void smooth_sphere_box(const SmoothGeom<T>& sphere, const SmoothGeom<T>& box, do
 template <class T, class Emit>
 void smooth_sphere_cylinder(const SmoothGeom<T>& sphere, const SmoothGeom<T>& cylinder,
                             double width, const Emit& emit) {
-  const T w = shape_width(width, {cylinder.size[0], cylinder.size[1]});
+  const T w = shape_width(width, cylinder.size[0], cylinder.size[1]);
   const Vec3<T>& axis = cylinder.axis[2];
   const Vec3<T> from = sphere.pos - cylinder.pos;
   const T z = dot(axis, from);
