@@ -5,7 +5,6 @@ pose, and the derivative of that along the path, by one backward sweep a pose.
 """
 
 import sys
-import time
 
 import diffmj
 import matplotlib.pyplot as plt
@@ -130,7 +129,6 @@ def draw(curves):
 def main(argv=None):
     options = common.arguments(__doc__, argv)
     expected, checks = common.expected(__file__), common.Checks()
-    start = time.perf_counter()
     npose = 301 if options.quick else 3001
     curves = {name: measure(name, npose) for name in PATHS}
     numbers = {}
@@ -151,10 +149,17 @@ def main(argv=None):
             # few poses do not resolve a millimetre
             if quantity == "change" or not options.quick:
                 checks.below(f"{name}, {quantity} at 1 mm", smooth[quantity], bound)
+    # one file: columns by path, quantity and width
+    table = {
+        f"{name}, {quantity}": column
+        for name, x in curves.items()
+        for quantity, column in x.items()
+    }
     common.write(
         options.out / "collisions",
-        {"paths": numbers, "seconds": time.perf_counter() - start},
+        numbers,
         checks,
+        {"paths": table},
         paths=draw(curves),
     )
     return checks.report()

@@ -85,6 +85,13 @@ def run(speeds, tolerance, nthread=0):
     return curves, summaries
 
 
+def columns(speeds, curves):
+    """For the CSV: a column per body and curve."""
+    return {"u0 [m/s]": speeds} | {
+        f"{body}, {name}": values for body, x in curves.items() for name, values in x.items()
+    }
+
+
 def check(summaries, expected, checks):
     for body, kinds in summaries.items():
         for kind, bounds in expected.items():
@@ -95,7 +102,7 @@ def check(summaries, expected, checks):
 
 
 def draw(speeds, curves):
-    figure, axes = plt.subplots(3, len(BODIES), figsize=(17, 9), sharex=True)
+    figure, axes = plt.subplots(3, len(BODIES), figsize=(15.5, 9), sharex=True)
     for (loss, rough, smooth), body in zip(axes.T, BODIES, strict=True):
         x = curves[body]
         loss.set_title(body)
