@@ -26,7 +26,7 @@ CMAKE_FILES = find CMakeLists.txt cmake bench examples python tests -name CMakeL
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(VENV)/.ready: scripts/setup.sh scripts/requirements.txt scripts/requirements-fixtures.txt
+$(VENV)/.ready: scripts/setup.sh scripts/apt_install.sh scripts/requirements.txt scripts/requirements-fixtures.txt
 	scripts/setup.sh $(PYTHON) $(VENV) $(MUJOCO)
 	@touch $@
 
@@ -41,11 +41,19 @@ $(BUILD)/build.ninja: $(VENV)/.ready CMakePresets.json
 build: $(BUILD)/build.ninja ## library, command-line program, Python package, tests
 	cmake --build $(BUILD) --parallel $(JOBS)
 
+.PHONY: package
+package: $(BUILD)/build.ninja ## the Python package alone, which is what make demo needs
+	cmake --build $(BUILD) --parallel $(JOBS) --target diffmj_python
+
 # the set-up installs MyoSuite's models: tests that do not find them fail instead of being skipped
 export DIFFMJ_REQUIRE_MYOSUITE = 1
 
+.PHONY: browser
+browser:
+	@scripts/setup_browser.sh
+
 .PHONY: test
-test: build ## all tests, C++ and Python
+test: build browser ## all tests, C++ and Python
 	$(CTEST) $(BUILD)
 	$(PYTEST)
 
@@ -58,17 +66,22 @@ test-smoke: build ## a few tests of every part, for another release of MuJoCo
 	$(CTEST) $(BUILD) -L smoke
 	$(PYTEST) -m smoke
 
-.PHONY: demo
-demo: build ## what diffmj is for, on one model
-	PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) examples/demo.py
+RUN = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m
 
-# make experiments EXPERIMENTS=toss runs one of them
-EXPERIMENTS ?= toss pareto steps
+.PHONY: demo
+demo: package ## the experiments in short, as a page to look at: out/report/index.html
+	@$(RUN) experiments.demo
+
+# make experiments EXPERIMENTS=toss runs one of them; every folder with an about.toml is one
+EXPERIMENTS ?= $(sort $(patsubst experiments/%/about.toml,%,$(wildcard experiments/*/about.toml)))
 
 .PHONY: experiments
-experiments: build ## figures of the paper, with their numbers checked: out/experiments
-	@for name in $(EXPERIMENTS); do \
-	  PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m experiments.$$name.run || exit 1; done
+experiments: package ## figures of the paper, with their numbers checked: out/experiments
+	@for name in $(EXPERIMENTS); do $(RUN) experiments.$$name.run || exit 1; done
+
+.PHONY: docs-figures
+docs-figures: package ## the pictures in docs/figures, made again
+	$(RUN) experiments.impact.figure docs/figures
 
 .PHONY: bench
 bench: $(VENV)/.ready ## the benchmarks, in an optimised build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import tomllib
 from pathlib import Path
@@ -92,6 +93,16 @@ def power(x: float) -> str:
     return f"{x:.0e}".replace("e-0", "e-")
 
 
+def step_table(name: str, trajectories: dict) -> dict:
+    """Start and size of every step of rollouts, by what `name` says: for a CSV."""
+    rows = [
+        (key, start, size)
+        for key, x in trajectories.items()
+        for start, size in zip(x.solver.time[:-1], np.diff(x.solver.time), strict=True)
+    ]
+    return dict(zip((name, "time [s]", "step [s]"), zip(*rows, strict=True), strict=True))
+
+
 class Checks:
     """Measured numbers against bounds; an experiment ends with `return checks.report()`."""
 
@@ -123,14 +134,19 @@ class Checks:
         return 1 if missed else 0
 
 
-def write(folder: Path, numbers: dict, checks: Checks, **figures) -> None:
-    """numbers.json and one PNG per figure."""
+def write(folder: Path, numbers: dict, checks: Checks, tables: dict, **figures) -> None:
+    """numbers.json, one CSV per table (its columns by their names) and one PNG per figure."""
     folder.mkdir(parents=True, exist_ok=True)
     about = {"diffmj": diffmj.__version__, "mujoco": diffmj.mujoco_version}
     text = json.dumps(
         {"versions": about, "numbers": numbers, "checks": checks.rows}, indent=1, default=_plain
     )
     (folder / "numbers.json").write_text(text + "\n")
+    for name, columns in tables.items():
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(columns)
+            rows.writerows(zip(*columns.values(), strict=True))
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png")
         plt.close(figure)

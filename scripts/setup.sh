@@ -37,19 +37,15 @@ import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 PY
 
-if ((${#missing[@]})) && command -v apt-get >/dev/null; then
-  as_root=()
-  if [[ $(id -u) != 0 ]]; then as_root=(sudo -n); fi
-  if "${as_root[@]}" true 2>/dev/null; then
-    say "installing ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    "${as_root[@]}" apt-get update -qq || true
-    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
-      say "apt-get could not install ${missing[*]}: CMake will try to download what it needs"
-  else
-    say "missing ${missing[*]}, and no right to use apt-get: CMake will try to download what it needs"
-  fi
+if ((${#missing[@]})); then
+  "$here/apt_install.sh" "CMake will try to download what it needs" "${missing[@]}"
 fi
+
+# MuJoCo renders the films of `make demo` with EGL or OSMesa
+has_library() { "$python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
+has_library libEGL.so.1 || has_library libOSMesa.so.8 || has_library libOSMesa.so.6 ||
+  "$here/apt_install.sh" "the report of make demo has no films" \
+    libegl1 libegl-mesa0 libgl1-mesa-dri
 
 if [[ ! -x $venv/bin/python ]]; then
   "$python" -m venv "$venv"

@@ -13,10 +13,10 @@ import sys
 import time
 
 import diffmj
-import matplotlib.pyplot as plt
 import mujoco
 
 from experiments import common
+from experiments.pareto.draw import draw, seconds
 from experiments.toss.convergence import SPEED, reference
 
 SCENE = "toss/box.xml"
@@ -36,21 +36,6 @@ CURVES = {
 }
 MUJOCO = ("Euler", "implicitfast", "RK4")
 DISCRETE = ("bosh3", "tsit5", "dopri5", "dopri8")
-LOOKS = {  # label, marker, colour
-    "Euler": ("MuJoCo's Euler", "o", common.BLACK),
-    "implicitfast": ("MuJoCo's implicitfast", "x", common.GREY),
-    "RK4": ("MuJoCo's RK4", "s", common.ORANGE),
-    "bosh3": ("Bosh3", "v", common.GREEN),
-    "tsit5": ("Tsit5", "D", common.BLUE),
-    "dopri5": ("Dopri5", "<", common.SKY),
-    "dopri8": ("Dopri8", "^", common.PURPLE),
-    "tsit5 interpolated": ("Tsit5, interpolated adjoint", "*", common.VERMILION),
-    "tsit5 interpolated without jumps": ("the same, without jump terms", "+", common.VERMILION),
-    "MJX Euler": ("MJX Euler", "o", common.BLACK),
-    "MJX RK4": ("MJX RK4", "s", common.ORANGE),
-    "DiffMJX Tsit5": ("DiffMJX Tsit5", "D", common.BLUE),
-    "DiffMJX Tsit5 backsolve": ("DiffMJX Tsit5, backsolve adjoint", "*", common.VERMILION),
-}
 
 
 def simulator(curve, knob):
@@ -95,8 +80,8 @@ def run(quick, target):
     curves = {}
     for curve, knobs in CURVES.items():
         curves[curve] = []
-        for knob in knobs[1:7:2] if quick else knobs:
-            gradient, forward, backward = measure(simulator(curve, knob), 2 if quick else 10)
+        for knob in knobs[:7] if quick else knobs:
+            gradient, forward, backward = measure(simulator(curve, knob), 3 if quick else 10)
             error = float(common.relative(gradient, target["gradient"]))
             print(
                 f"  {curve:<32}  {common.power(knob):<12}  {gradient:12.6f}  {error:7.1e}"
@@ -106,10 +91,6 @@ def run(quick, target):
             point = {"knob": knob, "gradient": gradient, "error": error}
             curves[curve].append(point | {"forward": forward, "backward": backward})
     return curves
-
-
-def seconds(point):
-    return point["forward"] + point["backward"]
 
 
 def lowest_error(curves, names, budget):
@@ -144,55 +125,6 @@ def ratios(curves, expected):
     }
 
 
-def draw(curves, target, published):
-    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6.5), sharex=True, sharey=True)
-    for curve, points in curves.items():
-        _line(left, curve, [(seconds(p), p["error"]) for p in points])
-    for curve, rows in published["curves"].items():
-        errors = [common.relative(gradient, published["differences"]) for _, gradient, _ in rows]
-        _line(right, curve, zip([row[2] for row in rows], errors, strict=True))
-    _limit(left, common.relative(target["without_jumps"], target["gradient"]), "right")
-    _limit(right, common.relative(published["limit"], published["differences"]), "left")
-    left.set(title="diffmj, measured in one run", ylabel="relative error of the gradient")
-    right.set_title("as published by the authors, on their machine, without compilation")
-    for axes, corner in ((left, "lower right"), (right, "lower left")):
-        axes.set(xscale="log", yscale="log", xlabel="forward + backward [s]")
-        title = "discrete adjoint, unless said otherwise"
-        axes.legend(loc=corner, fontsize=9.5, title=title).set_alignment("left")
-    figure.suptitle("Cube toss: error of d(final y)/d(u0) against run time")
-    return figure
-
-
-def _limit(axes, error, side):
-    axes.axhline(error, color="0.35", linestyle=":", linewidth=1.2)
-    axes.annotate(
-        "limit without jump terms",
-        (1 if side == "right" else 0.02, error),
-        (0, -5),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha=side,
-        va="top",
-        fontsize=9.5,
-        color="0.35",
-    )
-
-
-def _line(axes, curve, points):
-    label, marker, colour = LOOKS[curve]
-    dashed = any(word in curve for word in ("Euler", "RK4", "implicit", "without"))
-    axes.plot(
-        *zip(*points, strict=True),
-        marker=marker,
-        color=colour,
-        label=label,
-        linestyle="--" if dashed else "-",
-        linewidth=1.2,
-        markersize=9 if marker == "*" else 6,
-        mfc=colour if marker in "*x+" else "white",
-    )
-
-
 def main(argv=None):
     options = common.arguments(__doc__, argv)
     expected, checks = common.expected(__file__), common.Checks()
@@ -201,14 +133,24 @@ def main(argv=None):
         error = common.relative(target[name], expected[name])
         checks.below(f"error of the reference's {name}", error, 1e-4)
     curves = run(options.quick, target)
-    numbers = {"curves": curves, "reference": target}
+    points = {
+        f"{name} at {common.power(p['knob'])}": {"error": p["error"], "seconds": seconds(p)}
+        for name, curve in curves.items()
+        for p in curve
+    }
+    numbers = {"curves": curves, "reference": target, "points": points}
+    for name, bound in expected["errors"].items():
+        error = next(p["error"] for p in curves[name] if p["knob"] == expected["errors_at"])
+        checks.below(f"error of {name} at {common.power(expected['errors_at'])}", error, bound)
     if not options.quick:
         numbers["ratios"] = ratios(curves, expected)
         for name, value in numbers["ratios"].items():
             print(f"  {name.replace('_', ' ')}: {value:.3g}")
             checks.above(name, value, expected[name])
     figure = draw(curves, target, expected["published"])
-    common.write(options.out / "pareto", numbers, checks, pareto=figure)
+    rows = [{"integrator": name} | p for name, curve in curves.items() for p in curve]
+    table = {column: [row[column] for row in rows] for column in rows[0]}
+    common.write(options.out / "pareto", numbers, checks, {"pareto": table}, pareto=figure)
     return checks.report()
 
 

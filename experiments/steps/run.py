@@ -1,8 +1,5 @@
-"""Step size against time: small at impacts, large between them.
-
-1. The cube toss at several tolerances, under the height of the cube's lowest corner.
-2. Twenty balls that fly at the floor from twenty heights, one batch [Paulus26, app. D]: each
-   rollout chooses its own steps, so that an impact in one does not slow down the others.
+"""Step size against time on the cube toss, at several tolerances: small at impacts, large between
+them.
 """
 
 import sys
@@ -11,15 +8,11 @@ import diffmj
 import matplotlib.pyplot as plt
 import mujoco
 import numpy as np
-from matplotlib.colors import ListedColormap
 
 from experiments import common
 
 SPEED = -2.0  # [m/s], of the cube
 TOLERANCES = {1e-4: common.SKY, 1e-7: common.BLUE, 1e-10: common.BLACK}
-RADIUS = 0.05  # [m], of the balls, which fly at 1 m/s
-HEIGHTS = np.linspace(0.1, 1.05, 20)  # [m]: impacts at 0.05 s, 0.1 s, ...
-DURATION = 1.2  # [s]
 MAX_STEP = 0.1  # [s]: in free flight a step has no error, and nothing else would bound it
 
 
@@ -57,39 +50,7 @@ def cube(expected, checks):
     return trajectories
 
 
-def drops(nthread):
-    """The twenty, as a batch; and each alone."""
-    sim = common.adaptive("drop.xml", 1e-6, interval=DURATION, max_step=MAX_STEP, nthread=nthread)
-    start = sim.keyframe_state("drop")
-    qpos = np.tile(start.qpos, (len(HEIGHTS), 1))
-    qpos[:, 2] = HEIGHTS
-    batch = sim.rollout(qpos, start.qvel, nstep=1)
-    return batch, [sim.rollout(x, start.qvel, nstep=1) for x in qpos]
-
-
-def check_drops(batch, singles, expected, checks):
-    impacts = HEIGHTS - RADIUS  # at 1 m/s
-    counts = [steps.accepted for steps in batch.solver]
-    late = [
-        abs(steps.time[np.argmin(np.diff(steps.time))] - impact)
-        for steps, impact in zip(batch.solver, impacts, strict=True)
-    ]
-    same = all(
-        np.array_equal(steps.time, single.solver.time)
-        for steps, single in zip(batch.solver, singles, strict=True)
-    )
-    print(
-        f"  twenty drops: {min(counts)} to {max(counts)} steps each; smallest steps within "
-        f"{1e3 * max(late):.1f} ms of the impacts; alone, each takes "
-        f"{'the same' if same else 'OTHER'} steps"
-    )
-    checks.below("drops, smallest step from impact", max(late), expected["impact"])
-    checks.below("drops, most steps / fewest", max(counts) / min(counts), expected["step_counts"])
-    checks.above("drops, steps in a batch are those alone", same, 0)
-    return {"steps": counts, "impact_to_smallest_step": late}
-
-
-def draw_cube(trajectories):
+def draw(trajectories):
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(10, 6.5), sharex=True, height_ratios=(1, 2))
     fine = common.toss(common.adaptive("toss/box.xml", 1e-9, interval=1e-3), SPEED)
     top.axhline(0, color=common.GREY, linewidth=1)
@@ -104,45 +65,23 @@ def draw_cube(trajectories):
     return figure
 
 
-def draw_drops(batch):
-    figure, axes = plt.subplots(figsize=(11, 5))
-    diffmj.plot_steps(batch, axes)
-    # plot_steps has ten colours
-    colours = ListedColormap(plt.colormaps["viridis"](np.linspace(0, 0.95, len(HEIGHTS))))
-    scale = plt.cm.ScalarMappable(plt.Normalize(HEIGHTS[0], HEIGHTS[-1]), colours)
-    for line, height in zip(axes.patches, HEIGHTS, strict=True):
-        line.set(edgecolor=scale.to_rgba(height), linewidth=1.2)
-    figure.colorbar(scale, ax=axes, label="initial height of the ball [m]")
-    axes.margins(x=0.01)
-    axes.set_title("Twenty ball drops, one batch: every rollout has its own steps")
-    return figure
-
-
 def main(argv=None):
     options = common.arguments(__doc__, argv)
-    expected, checks = common.expected(__file__), common.Checks()
+    checks = common.Checks()
     print("Steps of Tsit5")
-    trajectories = cube(expected["cube"], checks)
-    batch, singles = drops(options.nthread)
+    trajectories = cube(common.expected(__file__), checks)
     numbers = {
-        "cube": {
-            common.power(tolerance): {
-                "accepted": x.solver.accepted,
-                "rejected": x.solver.rejected,
-                "smallest": x.solver.smallest_step,
-                "largest": x.solver.largest_step,
-            }
-            for tolerance, x in trajectories.items()
-        },
-        "drops": check_drops(batch, singles, expected["drops"], checks),
+        common.power(tolerance): {
+            "accepted": x.solver.accepted,
+            "rejected": x.solver.rejected,
+            "smallest": x.solver.smallest_step,
+            "largest": x.solver.largest_step,
+            "largest_to_smallest": x.solver.largest_step / x.solver.smallest_step,
+        }
+        for tolerance, x in trajectories.items()
     }
-    common.write(
-        options.out / "steps",
-        numbers,
-        checks,
-        cube=draw_cube(trajectories),
-        drops=draw_drops(batch),
-    )
+    table = common.step_table("tolerance", trajectories)
+    common.write(options.out / "steps", numbers, checks, {"cube": table}, cube=draw(trajectories))
     return checks.report()
 
 

@@ -70,6 +70,11 @@ def table(rows, reference):
     )
 
 
+def columns(rows):
+    """For the CSV."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 def check(rows, reference, expected, checks):
     for name, value in reference.items():
         error = common.relative(value, expected[name])

@@ -166,6 +166,15 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
                   "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
                   " those below")
       ->option_text("NAME");
+  command
+      .add_option("--collisions", options.collisions,
+                  "mujoco (default), smooth, or smooth-backward: MuJoCo's forward, smooth ones in"
+                  " gradients")
+      ->option_text("NAME");
+  command
+      .add_option("--smoothness", options.smoothness,
+                  "width of smooth colliders in metres (default 0.001)")
+      ->option_text("METRES");
   command.add_option("--output", options.output, "write here, at once when all is done")
       ->option_text("FILE");
   add_adaptive_options(command, options.adaptive);
@@ -174,11 +183,17 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
 
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
   const Integrator integrator = integrator_from_name(options.integrator);
-  const ModelOptions model_options{.integrator = integrator,
-                                   .muscle_smoothing = options.muscle_smoothing,
-                                   .cfd = read_cfd_options(options.cfd),
-                                   .adaptive = read_adaptive_options(integrator, options.adaptive)};
+  const ModelOptions model_options{
+      .integrator = integrator,
+      .muscle_smoothing = options.muscle_smoothing,
+      .collisions = {collisions_from_name(options.collisions), options.smoothness},
+      .cfd = read_cfd_options(options.cfd),
+      .adaptive = read_adaptive_options(integrator, options.adaptive)};
   const Model model = Model::from_file(options.model_file, model_options);
+  if (!model.collisions_notice().empty()) {
+    std::fprintf(stderr, "diffmj: warning: MuJoCo's own colliders are used, unsmoothed, for %s\n",
+                 one_line(model.collisions_notice()).c_str());
+  }
   const bool has_key = !options.key.empty();
   const int settle_steps = steps_in(model, options.settle.value_or(has_key ? 0 : defaults.settle));
   Setup setup{.model_file = options.model_file,

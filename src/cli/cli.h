@@ -45,8 +45,10 @@ struct CommonOptions {
   AdaptiveArguments adaptive;
   CfdArguments cfd;
   double muscle_smoothing = 0;
-  std::string key;               // name or number; empty: the default state
-  std::optional<double> settle;  // [s]
+  std::string collisions = "mujoco";
+  double smoothness = CollisionOptions().smoothness;  // [m]
+  std::string key;                                    // name or number; empty: the default state
+  std::optional<double> settle;                       // [s]
   std::optional<int> nstep;
   std::string ctrl;       // nu numbers, held
   std::string ctrl_file;  // one row per step

@@ -95,6 +95,7 @@ int run(const GradCommand& command) {
     result["loss"] = {
         {"expression", command.loss}, {"every_step", command.every_step}, {"value", at.value}};
     result["muscle_smoothing"] = setup.model.muscle_smoothing();
+    result["collisions"] = collisions_name(setup.model.options().collisions.mode);
     if (setup.model.is_adaptive()) {
       result["solver"] = json_solver(trajectory);
       result["adjoint"] = json_adjoint(setup.model, gradient);

@@ -90,7 +90,7 @@ void ModelImpl::give_back(std::unique_ptr<Workspace> workspace) const {
 }
 
 WorkspaceLease::WorkspaceLease(const ModelImpl& impl)
-    : impl_(impl), workspace_(impl.take_workspace()) {}
+    : impl_(impl), workspace_(impl.take_workspace()), collider_(impl.collider()) {}
 
 WorkspaceLease::~WorkspaceLease() { impl_.give_back(std::move(workspace_)); }
 

@@ -1,20 +1,13 @@
 """The experiments: their numbers at two tolerances, and that every one of them runs and draws."""
 
-import importlib
 import json
 
 import diffmj
 import numpy as np
 import pytest
 
-from experiments import common
+from experiments import common, declaration
 from experiments.toss import convergence, speeds
-
-FIGURES = {
-    "toss": ("convergence", "speeds"),
-    "pareto": ("pareto",),
-    "steps": ("cube", "drops"),
-}
 
 
 @pytest.mark.parametrize("body", speeds.BODIES)
@@ -39,7 +32,7 @@ def test_toss_converges():
 def test_oscillation():
     smooth = np.linspace(0, 1, 11)
     rough = smooth + 0.5 * (-1.0) ** np.arange(11)
-    curves = {"Euler": rough, "discrete": smooth, "interpolated": smooth, "differences": smooth}
+    curves = dict.fromkeys((*speeds.KINDS, "differences"), smooth) | {"Euler": rough}
     out = speeds.summary(curves)
     assert out["Euler"]["oscillation"] == pytest.approx(10)
     assert out["discrete"] == {"oscillation": 1, "median": 0, "95 %": 0}
@@ -55,12 +48,21 @@ def test_a_missed_check_is_an_exit_code(capsys):
     assert "large: 1, expected > 2" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_quick(name, tmp_path):
-    run = importlib.import_module(f"experiments.{name}.run")
-    assert run.main(["--quick", "--out", str(tmp_path)]) == 0
-    for figure in FIGURES[name]:
-        assert (tmp_path / name / f"{figure}.png").stat().st_size > 10_000
-    numbers = json.loads((tmp_path / name / "numbers.json").read_text())
-    assert numbers["checks"]
-    assert all(check["ok"] for check in numbers["checks"])
+@pytest.mark.parametrize("experiment", declaration.experiments(), ids=lambda x: x.name)
+def test_quick(experiment, tmp_path):
+    """It runs, meets its numbers, and leaves what its declaration promises."""
+    assert experiment.module().main(["--quick", "--out", str(tmp_path)]) == 0
+    folder = tmp_path / experiment.name
+    for figure in experiment.figures:
+        assert (folder / f"{figure['file']}.png").stat().st_size > 10_000
+    record = json.loads((folder / "numbers.json").read_text())
+    assert record["checks"]
+    assert all(check["ok"] for check in record["checks"])
+    for row in experiment.numbers:
+        format(declaration.lookup(record["numbers"], row["ours"]), row.get("format", ""))
+    tables = list(folder.glob("*.csv"))
+    assert tables
+    for table in tables:
+        head, *rows = table.read_text().splitlines()
+        assert len(rows) > 1
+        assert head

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -343,6 +344,9 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
   using Candidate = CfdScratch::Candidate;
   using Found = CfdScratch::Found;
   const auto most = static_cast<size_t>(cfd.options().max_contacts);
+  // the nearest are not much farther than they were last time; if they are, all pairs are looked at
+  double limit = s.model == &cfd && s.near.size() == most ? 1.2 * s.near.front().r + 1e-3
+                                                          : std::numeric_limits<double>::infinity();
   s.model = &cfd;
   s.candidates.clear();
   s.touching.clear();
@@ -350,12 +354,17 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
   s.law.clear();
   s.evaluations++;
 
+  int nleft = 0;
   const auto npair = static_cast<int>(cfd.pairs().size());
   for (int i = 0; i < npair; i++) {
     const CfdPair& pair = cfd.pairs()[static_cast<size_t>(i)];
     const double least = least_distance(m, d, pair);
-    if (least < std::max(pair.reach, pair.touching)) {
-      s.candidates.push_back({least - cfd.contact_of(i).includemargin, i, false});
+    if (least >= std::max(pair.reach, pair.touching)) continue;
+    const double r = least - cfd.contact_of(i).includemargin;
+    if (r <= limit) {
+      s.candidates.push_back({r, i, false});
+    } else {
+      nleft++;
     }
   }
   const auto farther = [](const Candidate& a, const Candidate& b) {
@@ -368,7 +377,25 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
   mj_collision(cfd.empty_model(), d);
   bool capped = false;
   std::array<mjPreContact, mjMAXCONPAIR> contacts;
-  while (!s.candidates.empty()) {
+  for (;;) {
+    if (s.candidates.empty()) {
+      if (nleft == 0) break;
+      if (s.near.size() == most && s.near.front().r <= limit) {
+        capped = true;
+        break;
+      }
+      // not enough within the limit
+      for (int i = 0; i < npair; i++) {
+        const CfdPair& pair = cfd.pairs()[static_cast<size_t>(i)];
+        const double least = least_distance(m, d, pair),
+                     r = least - cfd.contact_of(i).includemargin;
+        if (r > limit && least < std::max(pair.reach, pair.touching)) {
+          s.candidates.push_back({r, i, false});
+        }
+      }
+      std::make_heap(s.candidates.begin(), s.candidates.end(), farther);
+      nleft = 0;
+    }
     std::pop_heap(s.candidates.begin(), s.candidates.end(), farther);
     const Candidate next = s.candidates.back();
     s.candidates.pop_back();

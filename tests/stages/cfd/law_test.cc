@@ -14,13 +14,14 @@
 namespace diffmj {
 namespace {
 
-constexpr mjtNum kSolimp[mjNIMP] = {0.1, 0.95, 0.001, 0.5, 2};
+constexpr mjtNum kSolimp[mjNIMP] = {0.008, 0.95, 0.001, 0.5, 2};
 
-const CfdLaw kLaws[] = {{},
-                        {.width = 1, .d_0 = 0.1, .power = 4},
-                        {.width = 0.1, .d_0 = 0.01},
-                        {.width = 0.3, .d_c = 0.02, .midpoint = 0.4, .power = 3, .softplus = 0.05},
-                        {.width = 0.2, .power = 1, .softplus = 1e-3}};
+const CfdLaw kLaws[] = {
+    {},
+    {.width = 1, .d_0 = 0.1, .power = 4},
+    {.width = 0.1, .d_0 = 0.01},
+    {.width = 0.3, .d_c = 0.02, .d_0 = 0.3, .midpoint = 0.4, .power = 3, .softplus = 0.05},
+    {.width = 0.2, .power = 1, .softplus = 1e-3}};
 
 // MuJoCo's own impedance, of a point on a slide joint at distance r from its limit
 double mujoco_impedance(double r) {
@@ -30,7 +31,7 @@ double mujoco_impedance(double r) {
   mj_defaultVFS(&vfs);
   const std::string xml =
       "<mujoco><worldbody><body><joint type='slide' axis='1 0 0' range='0 1' limited='true' "
-      "solimplimit='0.1 0.95 0.001 0.5 2'/><geom size='.1'/></body></worldbody></mujoco>";
+      "solimplimit='0.008 0.95 0.001 0.5 2'/><geom size='.1'/></body></worldbody></mujoco>";
   mj_addBufferVFS(&vfs, "model.xml", xml.data(), static_cast<int>(xml.size()));
   m = mj_loadXML("model.xml", &vfs, error, sizeof(error));
   mj_deleteVFS(&vfs);
@@ -54,6 +55,12 @@ TEST(CfdLaw, ImpedanceGoesOnFromMujocosToItsEnd) {
       EXPECT_NEAR(far.slope, 0, 1e-5);
     }
   }
+}
+
+TEST(CfdLaw, BeginsWithOneHundredthAtMost) {
+  const mjtNum stiff[mjNIMP] = {0.9, 0.95, 0.001, 0.5, 2};
+  EXPECT_NEAR(cfd_impedance({}, stiff, 0).value, 0.01, 1e-15);
+  EXPECT_NEAR(cfd_impedance({.d_0 = 0.9}, stiff, 0).value, 0.9, 1e-15);
 }
 
 TEST(CfdLaw, ImpedanceFallsWithDistance) {

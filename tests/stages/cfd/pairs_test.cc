@@ -120,6 +120,33 @@ TEST(CfdPairs, FindWhatMujocoFinds) {
   EXPECT_GT(compared, 200);
 }
 
+// what the search remembers of the last state has no effect
+TEST(CfdPairs, SearchDoesNotDependOnTheLastOne) {
+  const Scene scene = hand_with_object();
+  WorkspaceLease workspace(scene.model.impl());
+  const mjModel* m = scene.model.mj();
+  mjData* d = workspace->data.get();
+  Cfd options = kAll;
+  options.max_contacts = 5;
+  const CfdModel cfd(m, options);
+  CfdScratch scratch;
+  for (int i = 0; i < 40; i++) {
+    place(scene, *workspace);
+    // near, then far apart, then near
+    d->qpos[0] += i % 3 == 1 ? 0.15 : 0.002 * i;
+    mj_kinematics(m, d);
+    mj_comPos(m, d);
+    CfdScratch fresh;
+    const auto find = [&](CfdScratch& s) {
+      mj_call("cfd_contacts", [&] { (void)cfd_contacts(cfd, m, d, s); });
+      Vector r;
+      for (int c = 0; c < d->ncon; c++) r.push_back(d->contact[c].dist);
+      return r;
+    };
+    EXPECT_EQ(find(scratch), find(fresh));
+  }
+}
+
 TEST(CfdPairs, CapKeepsTheNearest) {
   const Scene scene = hand_with_object();
   WorkspaceLease workspace(scene.model.impl());

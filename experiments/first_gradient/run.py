@@ -5,19 +5,15 @@ final y. One backward sweep through every toss of a batch gives d(loss)/d(u0), c
 central differences of the loss. Twice: with hard contacts, whose time constant is 2.5 steps, and
 with softer ones of 10 steps. The gradient of the steps is exact in both; only in the second do the
 steps resolve the contact, so that it also tells where the motion goes.
-
-Writes out/demo/cube_toss.png. Takes less than a minute.
 """
 
-import time
-from pathlib import Path
+import sys
 
-import matplotlib
-
-matplotlib.use("Agg")
 import diffmj
 import matplotlib.pyplot as plt
 import numpy as np
+
+from experiments import common
 
 CUBE = """
 <mujoco model="cube toss">
@@ -34,13 +30,13 @@ CUBE = """
   </worldbody>
 </mujoco>
 """
-SCENES = {
-    "hard contacts: time constant 5 ms = 2.5 steps": (
-        'solref="0.005 1" solimp="0 0.95 0.001 0.5 2"'
-    ),
-    "softer contacts: time constant 20 ms = 10 steps": (
-        'solref="0.02 1" solimp="0 0.95 0.01 0.5 2"'
-    ),
+CONTACTS = {
+    "hard": 'solref="0.005 1" solimp="0 0.95 0.001 0.5 2"',
+    "soft": 'solref="0.02 1" solimp="0 0.95 0.01 0.5 2"',
+}
+TITLES = {
+    "hard": "hard contacts: time constant 5 ms = 2.5 steps",
+    "soft": "softer contacts: time constant 20 ms = 10 steps",
 }
 NSTEP = 500  # 1 s
 SPEEDS = np.linspace(-3, -1, 61)  # [m/s]
@@ -78,46 +74,31 @@ def relative(x, a, b):
     return np.abs(x) / np.maximum(np.maximum(np.abs(a), np.abs(b)), FLOOR)
 
 
-def run(title, contact):
-    sim = diffmj.Simulator(CUBE.format(contact=contact))
-    print(f"\n{title}")
-    start = time.perf_counter()
+def measure(sim, nfine):
+    """Curves, and how far the adjoint is from differences where these converged."""
     y, trajectory = toss(sim, SPEEDS)
-    forward = time.perf_counter()
-    print(f"  {len(SPEEDS)} tosses of {NSTEP} steps: forward {forward - start:.2f} s", end="")
     gradient = adjoint(trajectory)
-    backward = time.perf_counter()
-    print(f", backward {backward - forward:.2f} s", end="", flush=True)
     numeric, bar = differences(sim, SPEEDS)
-    fine = np.linspace(SPEEDS[0], SPEEDS[-1], 1201)
-    curve = toss(sim, fine)[0]
-    print(f", differences and loss curve {time.perf_counter() - backward:.2f} s")
-
+    fine = np.linspace(SPEEDS[0], SPEEDS[-1], nfine)
     error = relative(gradient - numeric, gradient, numeric)
     smooth = relative(bar, gradient, numeric) < CONVERGED
-    print("     u0 [m/s]   final y [m]   adjoint [s]   differences [s]   +/-       error")
-    for i in range(0, len(SPEEDS), 6):
-        mark = "" if smooth[i] else "  (not converged: a kink is near)"
-        print(
-            f"     {SPEEDS[i]:7.3f}   {y[i]:10.6f}   {gradient[i]:12.6f}   {numeric[i]:12.6f}"
-            f"      {bar[i]:7.1e}   {error[i]:7.1e}{mark}"
-        )
-    worst, median = np.max(error[smooth]), np.median(error[smooth])
-    print(
-        f"  differences converged at {smooth.sum()} of {len(SPEEDS)} speeds; there the error of "
-        f"the adjoint is {worst:.1e} at worst, {median:.1e} in the median"
-    )
-    return fine, curve, y, gradient, numeric, smooth
+    curves = (fine, toss(sim, fine)[0], y, gradient, numeric, smooth)
+    summary = {
+        "speeds": len(SPEEDS),
+        "converged": int(smooth.sum()),
+        "worst": float(np.max(error[smooth])),
+        "median": float(np.median(error[smooth])),
+    }
+    return curves, summary
 
 
-def draw(results, path):
-    blue, orange = "#0072B2", "#D55E00"  # told apart with any colour vision
-    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
-    figure, axes = plt.subplots(2, 2, figsize=(12, 7.5), sharex=True, layout="constrained")
-    for column, (title, result) in enumerate(results.items()):
+def draw(results):
+    blue, orange = common.BLUE, common.VERMILION
+    figure, axes = plt.subplots(2, 2, figsize=(12, 7.5), sharex=True)
+    for column, (name, result) in enumerate(results.items()):
         fine, curve, y, gradient, numeric, smooth = result
         top, bottom = axes[:, column]
-        top.set_title(title)
+        top.set_title(TITLES[name])
         top.plot(fine, curve, color="0.6", linewidth=0.8, label=f"loss at {len(fine)} speeds")
         top.plot(SPEEDS, y, ".", color=blue, label=f"{len(SPEEDS)} of them, differentiated below")
         top.set_ylabel("loss: final y [m]")
@@ -141,19 +122,33 @@ def draw(results, path):
         plt.Line2D([], [], marker="x", markersize=6, **style),
     ]
     names = ["adjoint (diffmj)", "finite differences", "finite differences, not converged"]
-    figure.legend(keys, names, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(keys, names, loc="outside lower center", ncols=3)
     figure.suptitle("A tossed cube: one backward sweep against finite differences")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    return figure
 
 
-def main():
-    print(f"diffmj {diffmj.__version__}, MuJoCo {diffmj.mujoco_version}")
-    results = {title: run(title, contact) for title, contact in SCENES.items()}
-    path = Path("out/demo/cube_toss.png")
-    draw(results, path)
-    print(f"\nwrote {path}")
+def main(argv=None):
+    options = common.arguments(__doc__, argv)
+    expected, checks = common.expected(__file__), common.Checks()
+    curves, numbers, table = {}, {}, {"u0 [m/s]": SPEEDS}
+    for name, contact in CONTACTS.items():
+        sim = diffmj.Simulator(CUBE.format(contact=contact), nthread=options.nthread)
+        curves[name], numbers[name] = measure(sim, 401 if options.quick else 1201)
+        x = numbers[name]
+        print(f"  {TITLES[name]}: {x['converged']} of {x['speeds']} differences converged")
+        print(
+            f"    error of the adjoint {x['worst']:.1e} at worst, {x['median']:.1e} in the median"
+        )
+        checks.above(f"{name}, speeds with differences", x["converged"], expected["converged"])
+        checks.below(f"{name}, worst error", x["worst"], expected["worst"])
+        checks.below(f"{name}, median error", x["median"], expected["median"])
+        columns = ("final y [m]", "adjoint [s]", "differences [s]", "converged")
+        table |= {f"{name}, {c}": v for c, v in zip(columns, curves[name][2:], strict=True)}
+    figure = draw(curves)
+    folder = options.out / "first_gradient"
+    common.write(folder, numbers, checks, {"cube_toss": table}, cube_toss=figure)
+    return checks.report()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
