@@ -145,7 +145,7 @@ def test_parameters_match_differences():
     import mujoco
 
     cfd = diffmj.Cfd(forward=True)
-    names = ["geom_size", "geom_solref", "geom_solimp", "geom_margin", "body_mass"]
+    names = ["geom_size", "geom_solref", "geom_solimp", "geom_margin"]
 
     def speed(model):
         traj = diffmj.Simulator(model, cfd=cfd).tightened().rollout(qvel=QVEL, nstep=5)
