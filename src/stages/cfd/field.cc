@@ -105,7 +105,10 @@ void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Works
 
 bool cfd_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
                   Workspace& workspace) {
-  cfd_field(impl, in, warmstart, workspace);
+  // neighbouring states have similar solutions, nearer than F's
+  const bool known = workspace.cfd.qacc.size() == static_cast<size_t>(impl.nv);
+  cfd_field(impl, in, known && !cfd_forward(impl) ? CVec(workspace.cfd.qacc) : warmstart,
+            workspace);
   const mjData* d = workspace.data.get();
   if (d->nefc == 0) return false;
   newton_factorize(impl.mj(), d, workspace.cfd.qacc, workspace);
