@@ -411,8 +411,8 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
     }
     const CfdPair& pair = cfd.pairs()[static_cast<size_t>(next.pair)];
     const double margin = pair.margin;
-    const auto [least, most_apart] = capsule_distance(cfd, m, d, pair);
     if (!next.capsules) {
+      const double least = capsule_distance(cfd, m, d, pair).first;
       // looked at when it is its turn
       if (least >= std::max(pair.reach, pair.touching)) continue;
       s.candidates.push_back({std::max(next.distance, least - margin), next.pair, true});
@@ -438,6 +438,7 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
     if (width <= 0) continue;
     double reach = pair.reach;
     if (inflates(m, pair.geom[0], pair.geom[1])) {
+      const auto [least, most_apart] = capsule_distance(cfd, m, d, pair);
       reach = std::min(reach, std::max(most_apart, pair.touching) + kSameDistance);
       if (reach - least > kInflated) {
         double nearest = reach;
