@@ -35,6 +35,7 @@ std::string pair_xml(const std::string& geom1, const std::string& geom2, const c
 
 const char* const kCapsule = "type='capsule' size='.07 .12'";
 const char* const kCylinder = "type='cylinder' size='.09 .12'";
+const char* const kLong = "type='capsule' size='.04 .1'";
 const char* const kBox = "type='box' size='.08 .11 .13'";
 const char* const kSphere = "type='sphere' size='.05'";
 
@@ -115,6 +116,16 @@ std::vector<Path> sweeps() {
        [=](double s) { return pose(-.03 - s, .02, .081); }, -.025, .025},
       {"sphere into a box", pair_xml(kSphere, kBox),
        [=](double s) { return pose(.08 + s, .02, .03); }, -.02, .02, false},
+      {"capsule on a box's face through parallel", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.02, .01, .168, y, pi / 2 + s); }, -.11, .11},
+      {"capsule on a box's face, its end over an edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(s, .01, .169, y, pi / 2 + .01); }, -.15, .05},
+      {"capsule across a box's edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.09, .03, .155, y, pi / 2 + s); }, -.5, .5},
+      {"capsule along a box's edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(s, .01, .165, x, pi / 2 + .004); }, .06, .095},
+      {"capsule's end over a box's corner", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.08 + s, .1 + s, .24, Vector3(-1, .8, .1), .3); }, -.04, .03},
       {"sphere on a cylinder over its rim", pair_xml(kSphere, kCylinder),
        [=](double s) { return pose(.12, .02, s); }, .09, .15},
       {"sphere inside a cylinder", pair_xml(kSphere, kCylinder),
