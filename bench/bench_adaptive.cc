@@ -66,6 +66,28 @@ void bench_adjoint(benchmark::State& state, const Scene& scene, int nstep) {
   state.counters["total"] = (forward + backward) / evaluation;
 }
 
+// What it costs to watch for events where there are none. counters: watching = rollout() with
+// events / without; alternating, the fastest of each
+void bench_events(benchmark::State& state, Scene (*make)(const ModelOptions&)) {
+  ModelOptions o{.integrator = Integrator::kTsit5};
+  const Scene with = make(o);
+  o.adaptive.events = false;
+  const Scene without = make(o);
+  double fastest[2] = {1e9, 1e9};
+  size_t nevent = 0;
+  for (auto _ : state) {
+    for (const int side : {0, 1}) {
+      const Scene& scene = side == 0 ? with : without;
+      const auto start = std::chrono::steady_clock::now();
+      const Trajectory t = rollout(scene.model, scene.input(), 20);
+      fastest[side] = std::min(fastest[side], seconds(start));
+      nevent += t.solver.events.size();
+    }
+  }
+  state.counters["watching"] = fastest[0] / fastest[1];
+  state.counters["events"] = static_cast<double>(nevent);
+}
+
 // [kB] of /proc/self/status, 0 where there is none
 double memory(const std::string& key) {
   std::ifstream status("/proc/self/status");
@@ -122,6 +144,9 @@ const bool kRegistered = [] {
   for (const auto make : {bench_arm, humanoid_in_air}) {
     register_scene(make, Adjoint::kInterpolated);
     register_scene(make, Adjoint::kBacksolve);
+  }
+  for (const auto make : {bench_arm, humanoid_in_air}) {
+    benchmark::RegisterBenchmark(("events/" + make({}).name).c_str(), bench_events, make);
   }
   benchmark::RegisterBenchmark("checkpoints", bench_memory)
       ->Arg(1000)

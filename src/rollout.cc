@@ -54,7 +54,7 @@ Kept kept_of(const Model& model, int nstep, size_t nrollout) {
 Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
                        const RolloutOptions& options, StopSignal& stop) {
   if (model.is_adaptive()) {
-    return adaptive_rollout(model, input, nstep, options.steps_of, stop);
+    return adaptive_rollout(model, input, nstep, options.steps_of, false, stop);
   }
   const mjModel* m = model.mj();
   Trajectory t;

@@ -71,6 +71,10 @@ struct CheckReport {
   // Of the path "analytic": the largest difference to the oracle's gradient of this rollout,
   // relative to the largest entry. -1: another path.
   double oracle_difference = -1;
+  // Of steps that end at events: how many the rollout has, and the norm of what their jump terms
+  // add to its gradient, relative to that of the whole. -1: there are no such steps.
+  int nevent = 0;
+  double jump_share = -1;
   std::vector<std::string> features;  // what the model uses, by name
   std::vector<std::string> advice;    // what would make its gradients better
   std::vector<Warning> warnings;

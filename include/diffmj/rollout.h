@@ -52,14 +52,15 @@ struct StepRecord {
 
 // Limits or contacts that became active together, at the end of a step.
 struct SolverEvent {
-  double time = 0;   // [s]
-  int interval = 0;  // row of the trajectory before it
-  int step = 0;      // that ends there
-  std::string what;  // "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'"; the
-                     // first of them
-  int count = 0;     // contacts and limits that it is about
-  double rate = 0;   // [m/s or rad/s] of their violation, the mean; < 0
-  double jump = 0;   // norm of qacc_after - qacc_before
+  double time = 0;       // [s]
+  int interval = 0;      // row of the trajectory before it
+  int step = 0;          // that ends there
+  std::string what;      // "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'"; the
+                         // first of them
+  int count = 0;         // contacts and limits that it is about
+  bool release = false;  // they cease to be active while they carry force
+  double rate = 0;       // [m/s or rad/s] of their violation, the mean; < 0, of a release > 0
+  double jump = 0;       // norm of qacc_after - qacc_before
   // The rate is so small that a small change of the motion may miss the contact. The term of the
   // adjoint is bounded.
   bool grazing = false;

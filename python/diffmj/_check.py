@@ -106,6 +106,9 @@ class CheckReport:
         path_reason: what forced a slower path than was asked for.
         oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
             of the same rollout, relative to the largest entry. -1: another path.
+        events: of steps that end at events, how many the rollout has.
+        jump_share: what their jump terms add to its gradient, relative to the whole, by the norm.
+            -1: there are no such steps.
         features: what the model uses, by name.
         advice: what would make its gradients better.
         warnings: MuJoCo's warnings during the rollout.
@@ -122,6 +125,8 @@ class CheckReport:
     path: str
     path_reason: str
     oracle_difference: float
+    events: int
+    jump_share: float
     features: list[str]
     advice: list[str]
     warnings: list[Warning]
@@ -147,6 +152,8 @@ class CheckReport:
             path=record.path,
             path_reason=record.path_reason,
             oracle_difference=record.oracle_difference,
+            events=record.nevent,
+            jump_share=record.jump_share,
             features=list(record.features),
             advice=list(record.advice),
             warnings=[Warning(w.text, w.first_step, w.count) for w in record.warnings],
@@ -181,6 +188,8 @@ class CheckReport:
         path = [self.path + (f" ({self.path_reason})" if self.path_reason else "")]
         if self.oracle_difference >= 0:
             path.append(f"difference to the oracle {self.oracle_difference:.1e}")
+        if self.jump_share >= 0:
+            path.append(f"{self.events} events, jump terms {self.jump_share:.2g} of the gradient")
         kink = self.nearest_kink
         if kink.step >= 0:
             nearest = f"{kink.what} at step {kink.step}, {kink.distance:.3g} {kink.unit} away"

@@ -91,15 +91,17 @@ class ConstraintForces:
 
 @dataclass(frozen=True)
 class Event:
-    """Contacts or limits that became active together, at the end of a step.
+    """Contacts or limits that became active together at the end of a step, or ceased to be so
+    while they carried force.
 
     Attributes:
         time: [s]
         interval: row of the trajectory before it.
         step: number of the step that ends there.
-        what: the first of them, "contact of geom 'ball' and geom 'floor'".
+        what: the first of them, "contact of geom 'ball' and geom 'floor'", "end of contact of ...".
         count: how many they are.
-        rate: of their violation, the mean [m/s or rad/s]; negative.
+        release: they ceased to be active.
+        rate: of their violation, the mean [m/s or rad/s]; negative, of a release positive.
         jump: norm of the change of qacc.
         grazing: the rate is so small that a small change of the motion may miss it; the term of the
             gradient is bounded.
@@ -110,6 +112,7 @@ class Event:
     step: int
     what: str
     count: int
+    release: bool
     rate: float
     jump: float
     grazing: bool
@@ -265,6 +268,7 @@ class Trajectory:
                             step=e.step,
                             what=e.what,
                             count=e.count,
+                            release=e.release,
                             rate=e.rate,
                             jump=e.jump,
                             grazing=e.grazing,

@@ -178,12 +178,14 @@ void bind_rollout(nb::module_& m) {
           "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
           nb::rv_policy::reference_internal, "What the solver of rollout i did.");
 
-  nb::class_<SolverEvent>(m, "SolverEvent", "Limits or contacts that became active together.")
+  nb::class_<SolverEvent>(m, "SolverEvent",
+                          "Limits or contacts that became active together, or ceased to be so.")
       .def_ro("time", &SolverEvent::time)
       .def_ro("interval", &SolverEvent::interval)
       .def_ro("step", &SolverEvent::step)
       .def_ro("what", &SolverEvent::what)
       .def_ro("count", &SolverEvent::count)
+      .def_ro("release", &SolverEvent::release)
       .def_ro("rate", &SolverEvent::rate)
       .def_ro("jump", &SolverEvent::jump)
       .def_ro("grazing", &SolverEvent::grazing);

@@ -102,33 +102,48 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
     set_state(time[end], row(trajectory_.qpos, i + 1, trajectory_.nq),
               row(trajectory_.qvel, i + 1, trajectory_.nv),
               row(trajectory_.act, i + 1, trajectory_.na));
-    back_->clear_mask();
     along_ = &*back_;
   }
   for (size_t n = end; n-- > begin;) {
     if (const SolverEvent* event = event_after(trajectory_, static_cast<int>(n))) {
       jump_pullback(impl_, *event, p_, bar.params, workspace_);
       knows_first_ = false;
-      if (back_) {
-        set_state(event->time, event->qpos, event->qvel, event->act);
-        back_->set_mask(event->start_qpos, event->start_time);
-      }
+      if (back_) set_state(event->time, event->qpos, event->qvel, event->act);
     }
     if (steps_) {
       const int k = static_cast<int>(n);
-      if (!along(k, steps_->load(k, true), bar, stop)) return false;
+      RungeKutta* loaded = steps_->load(k, true, stop);
+      if (!loaded || !along(k, *loaded, bar, stop)) return false;
       continue;
     }
-    // with steps of its own size, backsolve stops where events are, not where steps were
+    // with steps of its own size, backsolve stops where those were that end at an event or begin
+    // with a release: within them something is held back
     size_t to = n;
-    while (controller_ && to > begin && !event_after(trajectory_, static_cast<int>(to) - 1)) {
-      to--;
-    }
+    const auto alone = [&](size_t step) {
+      const int k = static_cast<int>(step);
+      return event_after(trajectory_, k) || lets_go(trajectory_, k);
+    };
+    while (controller_ && !alone(n) && to > begin && !alone(to - 1)) to--;
+    set_mask(static_cast<int>(to), static_cast<int>(n));
     if (!solve(time[n + 1], time[to], stop, bar)) return false;
     n = to;
   }
   bar.x += p_;
   return true;
+}
+
+// What backsolve holds back between the start of step first and the end of step last: what is let
+// go there, or what becomes active at an event there.
+void ContinuousAdjoint::set_mask(int first, int last) {
+  const SolverEvent* after = event_after(trajectory_, last);
+  if (lets_go(trajectory_, first)) {
+    const SolverEvent& before = *event_after(trajectory_, first - 1);
+    back_->set_mask(before.qpos, before.time, before.qvel);
+  } else if (after && !after->release) {
+    back_->set_mask(after->start_qpos, after->start_time);
+  } else {
+    back_->clear_mask();
+  }
 }
 
 bool ContinuousAdjoint::step(int i, int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop) {

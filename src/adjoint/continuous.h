@@ -4,8 +4,8 @@
 //
 // in tangents: where q rotates, (∂F/∂x)ᵀ p has v × p_q beside what the vector field gives.
 //
-//   interpolated   x(t) is the dense output of the steps; the adjoint's own steps end where theirs
-//   do backsolve      x(t) is solved backwards too, from each row of the trajectory
+//   interpolated   x(t) is the dense output of the steps; its own steps end where theirs do
+//   backsolve      x(t) is solved backwards too, from each row of the trajectory
 //
 // Steps are controlled by the errors of p (and x), not by those of z_bar.
 // docs/derivations/adaptive.md, eq. 10 and 11.
@@ -56,6 +56,7 @@ class ContinuousAdjoint {
     ParameterBar parameter_bar();
   };
 
+  void set_mask(int first, int last);
   bool along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop);
   bool solve(double begin, double end, StopSignal& stop, StepBar& bar);
   bool attempt(double t, double h);

@@ -14,6 +14,7 @@
 #include "integrate/step.h"
 #include "mj/call.h"
 #include "model/parameters.h"
+#include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/position/kinematics.h"
@@ -186,10 +187,13 @@ bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& st
     if (const SolverEvent* event = steps.event(n)) {
       jump_pullback(model.impl(), *event, bar.next, bar.params, workspace);
     }
-    if (bends && is_bent(t, n)) {
-      if (!bends->step(interval, n, steps.load(n, true), bar, stop)) return false;
-    } else {
-      steps.load(n, false).pullback(bar);
+    const bool bent = bends && is_bent(t, n);
+    RungeKutta* step = steps.load(n, bent, stop);
+    if (!step) return false;
+    if (!bent) {
+      step->pullback(bar);
+    } else if (!bends->step(interval, n, *step, bar, stop)) {
+      return false;
     }
   }
   return true;
@@ -339,21 +343,53 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
   return out;
 }
 
+namespace {
+
+// every row of A and B is the pullback of one unit cotangent, those of bar.next
+void linearize_interval(const Model& model, const Trajectory& t, StepBar& bar,
+                        Workspace& workspace) {
+  StopSignal never({});
+  if (t.solver.bent_step.empty()) {
+    ReverseSteps steps(model, t, workspace);
+    interval_pullback(model, t, steps, 0, nullptr, bar, workspace, never);
+    return;
+  }
+  // the adjoint equation takes one at a time
+  StepBar one;
+  for (Eigen::Index i = 0; i < bar.next.rows(); i++) {
+    one.resize(model.impl(), 1, false);
+    one.next = bar.next.row(i);
+    ReverseSteps steps(model, t, workspace);
+    ContinuousAdjoint bends(model, t, one, &steps, workspace);
+    interval_pullback(model, t, steps, 0, &bends, one, workspace, never);
+    bar.x.row(i) = one.x;
+    bar.ctrl.row(i) = one.ctrl;
+    bar.ctrl_end.row(i) = one.ctrl_end;
+  }
+}
+
+}  // namespace
+
 Linearization linearize(const Model& model, const RolloutInput& input) {
   const ModelImpl& impl = model.impl();
-  const Trajectory t = rollout(model, input, 1);
+  Trajectory t;
+  if (model.is_adaptive()) {
+    require_no_callbacks("linearize");
+    require_input("linearize", model, input, 1);
+    StopSignal never({});
+    t = adaptive_rollout(model, input, 1, nullptr, true, never);
+  } else {
+    t = rollout(model, input, 1);
+  }
   if (!t.ok()) throw InputError("linearize: the step failed: " + t.message);
   WorkspaceLease workspace(impl);
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
 
-  // every row of A and B is the pullback of one unit cotangent
   StepBar bar;
   bar.resize(impl, model.ntangent(), false);
   bar.next.setIdentity();
   if (model.is_adaptive()) {
-    ReverseSteps steps(model, t, *workspace);
-    StopSignal never({});
-    interval_pullback(model, t, steps, 0, nullptr, bar, *workspace, never);
+    linearize_interval(model, t, bar, *workspace);
     bar.ctrl += bar.ctrl_end;
   } else {
     step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);

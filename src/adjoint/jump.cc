@@ -1,6 +1,7 @@
 #include "adjoint/jump.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "diffmj/error.h"
 #include "mj/call.h"
@@ -75,13 +76,15 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
                            impl.path_reason + "; use events = false");
   }
 
-  // what is active at the event and was not where its step began
+  // what is active at the event and was not where its step began, or what is let go there
   RowMask mask;
-  mj_call("mj_fwdPosition", [&] {
-    std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
-    mj_fwdPosition(m, d);
-  });
-  mask.set_base(d, event.start_time);
+  if (!event.release) {
+    mj_call("mj_fwdPosition", [&] {
+      std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
+      mj_fwdPosition(m, d);
+    });
+    mask.set_base(d, event.start_time);
+  }
   const StepInput in{.time = event.time,
                      .qpos = event.qpos,
                      .qvel = event.qvel,
@@ -91,10 +94,11 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
                      .qfrc_applied = {},
                      .xfrc_applied = {}};
   vector_field_evaluate(impl, in, event.qacc_after, true, workspace);
-  const std::vector<RowMask::Row>& rows = mask.find(d);
+  const std::vector<RowMask::Row>& rows =
+      event.release ? mask.set_base_without_leaving(d, event.time) : mask.find(d);
   if (rows.empty()) throw Error("the event '" + event.what + "' is not found again");
 
-  const double rate = std::min(event.rate, -kGrazingRate);
+  const double rate = std::copysign(std::max(std::abs(event.rate), kSmallestRate), event.rate);
   const int nv = impl.nv;
   for (Eigen::Index c = 0; c < x_bar.rows(); c++) {
     double change = 0;

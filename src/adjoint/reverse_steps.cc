@@ -9,8 +9,8 @@ namespace diffmj {
 ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Workspace& workspace)
     : model_(model), trajectory_(trajectory), method_(model.impl(), workspace), x_(model.impl()) {
   const SolverRecord& s = trajectory.solver;
-  if (!model.options().adaptive.checkpoints) return;
-  schedule_.emplace(*model.options().adaptive.checkpoints);
+  if (s.kept_step.empty()) return;
+  schedule_.emplace(checkpoint_slots(model.options().adaptive));
   schedule_->reverse(static_cast<int>(s.naccepted), s.kept_step);
   slots_ = s.kept;
   slots_nefc_ = s.kept_nefc;
@@ -21,7 +21,7 @@ ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Wor
 
 // something is held back where step i, which was just made, ends
 bool ReverseSteps::ends_at_jump(int i) {
-  return is_masked(trajectory_, i) && !method_.held_at_end(times_).empty();
+  return event(i) || (is_masked(trajectory_, i) && !method_.held_at_end(times_).empty());
 }
 
 int ReverseSteps::interval_of(int n) const {
@@ -36,17 +36,18 @@ void ReverseSteps::make(int n, bool whole) {
   const std::vector<double>& time = trajectory_.solver.time;
   const auto k = static_cast<size_t>(n);
   x_.time = time[k];
+  x_.let_go = lets_go(trajectory_, n);
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
                     (!whole || method_.finish(times_));
   if (!made) throw RolloutError("step " + std::to_string(n) + " cannot be made again");
 }
 
-RungeKutta& ReverseSteps::load(int n, bool whole) {
+RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
   const SolverRecord& s = trajectory_.solver;
   if (!schedule_) {
     method_.load(kept_step(model_, trajectory_, n),
-                 interval_input(model_, trajectory_, interval_of(n)), is_masked(trajectory_, n));
+                 interval_input(model_, trajectory_, interval_of(n)));
   } else {
     const size_t width = StepState::size(model_.impl());
     for (bool back = false; !back;) {
@@ -60,6 +61,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
           break;
         case CheckpointAction::Kind::kAdvance:
           for (int i = action.begin; i < action.end; i++) {
+            if (stop.poll()) return nullptr;
             make(i, true);
             x_.follow(method_, s.time[static_cast<size_t>(i) + 1], ends_at_jump(i));
             nrecomputed_++;
@@ -85,7 +87,7 @@ RungeKutta& ReverseSteps::load(int n, bool whole) {
       throw RolloutError("the rates after step " + std::to_string(n) + " are not finite");
     }
   }
-  return method_;
+  return &method_;
 }
 
 }  // namespace diffmj

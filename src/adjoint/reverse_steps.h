@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/parallel.h"
 #include "diffmj/rollout.h"
 #include "integrate/runge_kutta.h"
 #include "record/adaptive.h"
@@ -22,8 +23,9 @@ class ReverseSteps {
     return trajectory_.solver.first_step[static_cast<size_t>(interval)];
   }
   // Step n with its stages; n must be one less than at the last call, first the last of all. It is
-  // good until the next call. whole: also the stage that only the dense output reads.
-  RungeKutta& load(int n, bool whole);
+  // good until the next call. whole: also the stage that only the dense output reads. Null if it
+  // was stopped.
+  RungeKutta* load(int n, bool whole, StopSignal& stop);
 
   // The event that ends step n, or null.
   const SolverEvent* event(int n) const { return event_after(trajectory_, n); }
@@ -39,7 +41,7 @@ class ReverseSteps {
   const Model& model_;
   const Trajectory& trajectory_;
   RungeKutta method_;
-  // with checkpoints
+  // if not every step is kept
   std::optional<Checkpoints> schedule_;
   StepState x_;
   std::vector<double> slots_;

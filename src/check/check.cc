@@ -40,6 +40,14 @@ Vector random_vector(size_t n, double scale, std::mt19937& random) {
   return x;
 }
 
+Vector flat(const Gradient& g) {
+  Vector out;
+  for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
+    out.insert(out.end(), part->begin(), part->end());
+  }
+  return out;
+}
+
 // The rollout as a function of z = (tangent of the initial state, every control): the weighted sum
 // of how far all its states move from those of the base rollout.
 class RolloutFunction {
@@ -119,13 +127,10 @@ class RolloutFunction {
   Vector gradient(const Model& by) const {
     Trajectory t = base_;
     t.model_id = by.impl().id;
-    const Gradient g = rollout_pullback(
-        by, t, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar}, options_);
-    Vector out;
-    for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
-      out.insert(out.end(), part->begin(), part->end());
-    }
-    return out;
+    return flat(rollout_pullback(by, t, cotangents(), options_));
+  }
+  Cotangents cotangents() const {
+    return {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar};
   }
 
   Vector qpos_bar, qvel_bar, act_bar;
@@ -275,6 +280,32 @@ double compare_with_oracle(const Model& model, const RolloutFunction& function,
   return largest_difference(function.gradient(Model::from_mjmodel(model.mj(), options)), gradient);
 }
 
+// What the terms of events add to the gradient of a rollout as the user would make it.
+void inspect_events(const Model& user_model, const RolloutInput& input, const CheckOptions& options,
+                    const RolloutFunction& function, CheckReport& report) {
+  ModelOptions exact = user_model.options();
+  exact.muscle_smoothing = 0;
+  const Model model = Model::from_mjmodel(user_model.mj(), exact);
+  Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
+  if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
+  if (!t.ok()) throw InputError("check: the rollout with events fails: " + t.message);
+  report.nevent = static_cast<int>(t.solver.events.size());
+  const auto gradient = [&] {
+    return flat(
+        rollout_pullback(model, t, function.cotangents(), {.interrupted = options.interrupted}));
+  };
+  const Vector whole = gradient();
+  // without the jumps there is nothing to add
+  for (SolverEvent& event : t.solver.events) event.qacc_after = event.qacc_before;
+  Vector rest = gradient();
+  for (size_t i = 0; i < rest.size(); i++) rest[i] = whole[i] - rest[i];
+  const double size = std::sqrt(dot(whole, whole));
+  report.jump_share = size == 0 ? 0 : std::sqrt(dot(rest, rest)) / size;
+  for (const Warning& warning : t.warnings) {
+    if (warning.text.starts_with("grazing")) report.warnings.push_back(warning);
+  }
+}
+
 // That the check is of the discrete adjoint, and how far the one that was asked for is from it.
 std::string compare_with_continuous(const Model& model, Adjoint adjoint,
                                     const RolloutFunction& function, const Vector& gradient) {
@@ -333,12 +364,13 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   if (user_model.is_adaptive() && adjoint != Adjoint::kDiscrete) {
     report.advice.push_back(compare_with_continuous(model, adjoint, function, gradient));
   }
+  report.warnings = function.base().warnings;
   if (user_model.is_adaptive() && user_model.options().adaptive.events) {
     report.advice.push_back(
         "steps end at events, and gradients have their terms: the check is of the steps without "
         "events");
+    inspect_events(user_model, input, options, function, report);
   }
-  report.warnings = function.base().warnings;
   ModelOptions keep_all = exact;
   keep_all.adaptive.checkpoints.reset();
   const Model own_model = Model::from_mjmodel(user_model.mj(), keep_all);

@@ -113,6 +113,7 @@ Json json_solver(const Trajectory& t) {
     out["events"].push_back({{"time", e.time},
                              {"what", e.what},
                              {"count", e.count},
+                             {"release", e.release},
                              {"rate", e.rate},
                              {"jump", e.jump},
                              {"grazing", e.grazing}});

@@ -97,6 +97,10 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   if (report.path == GradientPath::kAnalytic) {
     result["oracle_difference"] = report.oracle_difference;
   }
+  if (report.jump_share >= 0) {
+    result["events"] = report.nevent;
+    result["jump_share"] = report.jump_share;
+  }
   result["seed"] = options.seed;
   result["tolerance"] = options.tolerance;
   result["verdict"] = summary.verdict;
@@ -206,6 +210,10 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
   if (report.path == GradientPath::kAnalytic) {
     text += entry("  and the oracle", line("differ by %.1e", report.oracle_difference));
+  }
+  if (report.jump_share >= 0) {
+    text += entry("events", line("%d; their jump terms are %.2g of the gradient", report.nevent,
+                                 report.jump_share));
   }
   text += line("\n%9s %16s %16s %10s %10s  %s\n", "direction", "adjoint", "differences",
                "error bar", "error", "verdict");

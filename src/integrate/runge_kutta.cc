@@ -31,6 +31,18 @@ void add_stages(const std::vector<Workspace::Stage>& stages, std::span<const dou
   }
 }
 
+bool collides(const mjModel* m, int geom) {
+  return m->geom_contype[geom] != 0 || m->geom_conaffinity[geom] != 0;
+}
+
+// half of what a geom measures across; a plane or a height field has no other side
+double half_thickness(const mjModel* m, int geom) {
+  const int type = m->geom_type[geom];
+  if (type == mjGEOM_PLANE || type == mjGEOM_HFIELD) return std::numeric_limits<double>::infinity();
+  const mjtNum* half = m->geom_aabb + 6 * geom + 3;
+  return std::min({half[0], half[1], half[2]});
+}
+
 // there are constraints that are active at times
 bool can_be_active(const mjModel* m) {
   if (m->opt.disableflags & mjDSBL_CONSTRAINT) return false;
@@ -57,6 +69,19 @@ RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
       workspace_(workspace),
       watch_(impl.options.adaptive.events && can_be_active(impl.mj())) {
   const mjModel* m = impl.mj();
+  nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  reach_.assign(static_cast<size_t>(m->nbody), 0.0);
+  thickness_ = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < m->ngeom && watch_; i++) {
+    const int body = m->geom_bodyid[i];
+    if (!collides(m, i) || m->body_weldid[body] == 0) continue;
+    double& reach = reach_[static_cast<size_t>(body)];
+    reach = std::max(reach,
+                     mju_dist3(m->geom_pos + 3 * i, m->body_ipos + 3 * body) + m->geom_rbound[i]);
+    thickness_ = std::min(thickness_, half_thickness(m, i));
+  }
   filter_of_.assign(static_cast<size_t>(impl.na), -1);
   for (int j = 0; j < impl.na; j++) {
     const int i = impl.act_actuator[static_cast<size_t>(j)];
@@ -73,12 +98,13 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   start_ = start;
   in_ = in;
   h_ = h;
-  held_ = false;
+  held_ = lost_ = false;
+  speed_ = 0;
   if (own_rows_) masking_ = false;
   // what is active where it begins; if its rates are to be evaluated, that will tell
-  if (watch_ && own_rows_ && !start.qacc.empty()) {
+  if (watch_ && own_rows_ && (!start.qacc.empty() || start.let_go)) {
     if (!knows_rows_) {
-      set_mask(start.qpos, start.time);
+      set_mask(start.qpos, start.time, start.let_go ? start.qvel : CVec());
       knows_rows_ = true;
     }
     masking_ = true;
@@ -180,8 +206,14 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   }
   at.nefc = d->nefc;
   at.ncon = d->ncon;
-  if (watch_) at.active = active_set(m, d);
-  held_ = held_ || (masking_ && !mask_.rows().empty());
+  if (watch_) {
+    at.active = active_set(m, d);
+    speed_ = std::max(speed_, fastest());
+  }
+  if (masking_) {
+    held_ = held_ || !mask_.rows().empty();
+    lost_ = lost_ || mask_.lost();
+  }
   return is_good(at.qacc) && is_good(at.act_dot);
 }
 
@@ -194,7 +226,7 @@ bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   }
   if (start_.qacc.empty()) {
     const bool good = evaluate(start_.time, start_.qacc_warmstart, at, times);
-    if (watch_ && own_rows_) {
+    if (watch_ && own_rows_ && !start_.let_go) {
       mask_.set_base(workspace_.data.get(), start_.time);
       knows_rows_ = masking_ = true;
     }
@@ -219,6 +251,12 @@ bool RungeKutta::step(const StepStart& start, const IntervalInput& in, double h,
 }
 
 bool RungeKutta::finish(EvaluationTimes& times) {
+  // where the end is no stage, nothing has looked there
+  if (!tableau_.fsal && masking_ && own_rows_) {
+    rows_at(start_.time + h_, end());
+    held_ = held_ || !mask_.rows().empty();
+    lost_ = lost_ || mask_.lost();
+  }
   if (!tableau_.last_stage_can_wait()) return true;
   const size_t last = tableau_.nstage - 1;
   return place(last) && evaluate(last, times);
@@ -282,14 +320,21 @@ double RungeKutta::first_step(const StepController& controller, const StepStart&
   return controller.first_step(h, d1, norm(moved.k, moved.qacc, moved.act_dot) / h);
 }
 
-void RungeKutta::set_mask(CVec qpos, double time) {
+void RungeKutta::set_mask(CVec qpos, double time, CVec qvel) {
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdPosition", [&] {
     std::copy(qpos.begin(), qpos.end(), d->qpos);
     d->time = time;
     mj_fwdPosition(impl_.mj(), d);
+    if (qvel.empty()) return;
+    std::copy(qvel.begin(), qvel.end(), d->qvel);
+    mj_fwdVelocity(impl_.mj(), d);
   });
-  mask_.set_base(d, time);
+  if (qvel.empty()) {
+    mask_.set_base(d, time);
+  } else {
+    mask_.set_base_without_leaving(d, time);
+  }
   masking_ = true;
 }
 
@@ -308,29 +353,92 @@ bool RungeKutta::bends() const {
   return false;
 }
 
-size_t RungeKutta::held_between(double theta) {
+// compares what is active at a state with the mask; no forces
+void RungeKutta::rows_at(double time, const Stage& state) {
   Stage& at = workspace_.between;
-  if (!place_between(theta, at)) return 0;
-  StepInput in = input_at(start_.time + theta * h_, at);
+  if (&at != &state) {
+    at.qpos = state.qpos;
+    at.qvel = state.qvel;
+    at.act = state.act;
+  }
+  const StepInput in = input_at(time, at);
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdVelocity", [&] {
     write_input(impl_.mj(), d, in);
     mj_fwdPosition(impl_.mj(), d);
     mj_fwdVelocity(impl_.mj(), d);
   });
-  return mask_.find(d).size();
+  mask_.find(d);
+}
+
+// a state that is none has neither lost nor gained any
+const RowMask& RungeKutta::rows_between(double theta) {
+  if (place_between(theta, workspace_.between)) {
+    rows_at(start_.time + theta * h_, workspace_.between);
+  }
+  return mask_;
+}
+
+size_t RungeKutta::held_between(double theta) { return rows_between(theta).rows().size(); }
+
+// of the evaluation just made
+double RungeKutta::fastest() const {
+  const mjModel* m = impl_.mj();
+  const mjData* d = workspace_.data.get();
+  double most = 0;
+  for (int b = 1; b < m->nbody; b++) {
+    const double reach = reach_[static_cast<size_t>(b)];
+    if (reach == 0) continue;
+    const mjtNum* v = d->cvel + 6 * b;
+    mjtNum arm[3], linear[3];
+    mju_sub3(arm, d->xipos + 3 * b, d->subtree_com + 3 * m->body_rootid[b]);
+    mju_cross(linear, v, arm);
+    mju_addTo3(linear, v + 3);
+    most = std::max(most, mju_norm3(linear) + reach * mju_norm3(v));
+  }
+  return most;
+}
+
+bool RungeKutta::travels() const {
+  double gap = 0;
+  for (size_t i = 1; i < nodes_.size(); i++) gap = std::max(gap, nodes_[i] - nodes_[i - 1]);
+  return watch_ && gap * std::abs(h_) * speed_ > thickness_;
+}
+
+// no further apart than the thinnest geom is thick
+void RungeKutta::add_samples() {
+  constexpr double kMost = 100;  // between two stages
+  samples_.assign(1, 0.0);
+  for (size_t i = 1; i < nodes_.size(); i++) {
+    const double gap = nodes_[i] - nodes_[i - 1];
+    const double n = std::clamp(std::ceil(gap * std::abs(h_) * speed_ / thickness_), 1.0, kMost);
+    for (double k = 1; k < n; k++) samples_.push_back(nodes_[i - 1] + gap * k / n);
+    samples_.push_back(nodes_[i]);
+  }
+}
+
+void RungeKutta::look_between(EvaluationTimes& times) {
+  (void)held_at_end(times);
+  add_samples();
+  held_ = std::any_of(samples_.begin() + 1, samples_.end(),
+                      [&](double theta) { return held_between(theta) > 0; });
 }
 
 double RungeKutta::find_event(EvaluationTimes& times) {
   constexpr double kNear = 1e-9;  // [m]
-  (void)held_at_end(times);
-  // where something has become active: at the end, or where a stage was
+  // dense output has the end but for rounding
+  const bool at_end = !held_at_end(times).empty();
+  // the first place at which something has become active
+  add_samples();
   double inside = 2, outside = 0;
-  for (size_t i = 1; i < tableau_.nk; i++) {
-    const double theta = tableau_.c[i];
-    if (theta < inside && theta > 0 && held_between(theta) > 0) inside = theta;
+  for (size_t i = 1; i < samples_.size() && inside > 1; i++) {
+    if (held_between(samples_[i]) > 0) {
+      inside = samples_[i];
+    } else {
+      outside = samples_[i];
+    }
   }
-  if (inside > 1) return inside;
+  if (inside > 1) return at_end ? 1 : 2;
   // Newton's method from the inside, where the violation is known, and bisection
   double guess = inside;
   for (int k = 0; k < 100; k++) {
@@ -356,25 +464,78 @@ const std::vector<RowMask::Row>& RungeKutta::held_at_end(EvaluationTimes& times)
     place(last);
     evaluate(last, times);
   } else {
-    Stage& at = workspace_.between;
-    at.qpos = stage(last).qpos;
-    at.qvel = stage(last).qvel;
-    at.act = stage(last).act;
-    const StepInput in = input_at(start_.time + h_, at);
-    mjData* d = workspace_.data.get();
-    mj_call("mj_fwdVelocity", [&] {
-      write_input(impl_.mj(), d, in);
-      mj_fwdPosition(impl_.mj(), d);
-      mj_fwdVelocity(impl_.mj(), d);
-    });
-    mask_.find(d);
+    rows_at(start_.time + h_, stage(last));
   }
   return mask_.rows();
 }
 
+double RungeKutta::find_release(EvaluationTimes& times) {
+  constexpr double kNear = 1e-9;  // [m]
+  (void)held_at_end(times);
+  // the first place at which something is gone
+  double inside = 0, outside = 2;
+  for (size_t i = 1; i < tableau_.nk; i++) {
+    const double theta = tableau_.c[i];
+    if (theta > 0 && theta < outside && rows_between(theta).lost()) outside = theta;
+  }
+  if (outside > 1) return 2;
+  // Newton's method from the inside, where the violation is known, and bisection
+  double guess = outside / 2;
+  for (int k = 0; k < 100 && outside - inside > 1e-14; k++) {
+    const RowMask& mask = rows_between(guess);
+    if (mask.lost()) {
+      outside = guess;
+    } else {
+      inside = guess;
+      if (!mask.leaving().empty()) {
+        const RowMask::Row& row = earliest(mask.leaving());
+        if (-row.phi <= kNear) break;
+        guess = inside + (-row.since() - kNear / (2 * row.rate)) / h_;
+      }
+    }
+    const bool newton = guess > inside && guess < outside;
+    if (!newton || k % 4 == 3) guess = (inside + outside) / 2;
+  }
+  // with its forces there
+  Stage& at = workspace_.between;
+  if (!place_between(inside, at) ||
+      !evaluate(start_.time + inside * h_, stage(0).qacc, at, times)) {
+    return 2;
+  }
+  return released(2 * kNear).empty() ? 2 : inside;
+}
+
+const RowMask::Row* RungeKutta::leaving_at_end(EvaluationTimes& times) {
+  (void)held_at_end(times);
+  return mask_.lost() || mask_.leaving().empty() ? nullptr : &earliest(mask_.leaving());
+}
+
+// of the evaluation just made
+const std::vector<RowMask::Row>& RungeKutta::released(double distance) {
+  const mjData* d = workspace_.data.get();
+  released_.clear();
+  bool carries = false;
+  for (const RowMask::Row& row : mask_.leaving()) {
+    if (-row.phi > distance) continue;
+    released_.push_back(row);
+    carries = carries || std::any_of(d->efc_force + row.first, d->efc_force + row.first + row.n,
+                                     [](double force) { return force != 0; });
+  }
+  if (!carries) released_.clear();
+  return released_;
+}
+
+const std::vector<RowMask::Row>& RungeKutta::released_at_end(double distance,
+                                                             EvaluationTimes& times) {
+  const size_t last = tableau_.nk - 1;
+  released_.clear();
+  if (!place(last) || !evaluate(last, times)) return released_;
+  return released(distance);
+}
+
 const RungeKutta::Stage& RungeKutta::rates_at_end() { return stage(tableau_.nk - 1); }
 
-void RungeKutta::load(const MadeStep& made, const IntervalInput& in, bool masked) {
+void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
   knows_rows_ = false;
   begin({.time = made.time,
          .qpos = made.qpos,
@@ -392,7 +553,7 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in, bool masked
     stage(i).nefc = made.nefc[i];
   }
   place_end();
-  if (masked) set_mask(made.qpos, made.time);
+  if (made.masked) set_mask(made.qpos, made.time, made.let_go ? made.qvel : CVec());
 }
 
 bool RungeKutta::stopped_at_end(int j) const {

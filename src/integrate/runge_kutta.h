@@ -48,6 +48,8 @@ struct StepStart {
   int nefc = 0, ncon = 0;    // with qacc
   size_t active = 0;         // with qacc: which constraints carry force
   CVec qacc_warmstart = {};  // nv: of the first evaluation
+  // An event let constraints go there: they carry no force from here on.
+  bool let_go = false;
 };
 
 // A step that was made. Its stages follow from it without another evaluation.
@@ -56,6 +58,8 @@ struct MadeStep {
   CVec qpos, qvel, act;       // nq, nv, na: at its start
   CVec qacc, act_dot;         // nstage x {nv, na}
   std::span<const int> nefc;  // nstage: constraint rows
+  bool masked = false;        // something was held back in it
+  bool let_go = false;        // or is let go where it begins
 };
 
 class RungeKutta {
@@ -87,9 +91,23 @@ class RungeKutta {
   //
   // Something was held back at a stage, or at the end.
   bool held() const { return held_; }
+  // Between two stages something moves further than the thinnest geom is thick, so that a contact
+  // could come and go unseen; and looks for such between them: then held() tells.
+  bool travels() const;
+  void look_between(EvaluationTimes& times);
   // The share of the step after which the first of them became active, by dense output and within a
   // nanometre; 1 or more if none did. Evaluates the stage that dense output lacks.
   double find_event(EvaluationTimes& times);
+  // Something that was active where the step began is not so at a stage, and forces changed.
+  bool lost() const { return lost_ && bends(); }
+  // The share of the step after which the first of them, while it carries force, ceases to be
+  // active; 2 if none does.
+  double find_release(EvaluationTimes& times);
+  // What is active at the end, and leaves first; null if nothing does, or if something is gone
+  // already.
+  const RowMask::Row* leaving_at_end(EvaluationTimes& times);
+  // The same with its forces: what leaves within this distance [m], while it carries force.
+  const std::vector<RowMask::Row>& released_at_end(double distance, EvaluationTimes& times);
   // What was held back at the end of the step, its last stage evaluated if that is not yet done,
   // with the rates there: rates_at_end().
   const std::vector<RowMask::Row>& held_at_end(EvaluationTimes& times);
@@ -111,12 +129,12 @@ class RungeKutta {
   bool evaluate(size_t i, EvaluationTimes& times);
   bool place_end();
 
-  // A step that was made, with its stages. Spans and input must live as long as it is used. masked:
-  // something was held back in it.
-  void load(const MadeStep& step, const IntervalInput& in, bool masked);
+  // A step that was made, with its stages. Spans and input must live as long as it is used.
+  void load(const MadeStep& step, const IntervalInput& in);
   // Holds back what is not active at this position, and has become so since this time; until the
-  // next step begins, or with own_rows(false) until clear_mask().
-  void set_mask(CVec qpos, double time);
+  // next step begins, or with own_rows(false) until clear_mask(). With a velocity: also what is let
+  // go there.
+  void set_mask(CVec qpos, double time, CVec qvel = {});
   void clear_mask() { masking_ = false; }
   void own_rows(bool yes) { own_rows_ = yes; }
   // The state at a share θ of the step, from dense output; stages up to nk must be there.
@@ -142,6 +160,11 @@ class RungeKutta {
   };
 
   bool place(std::span<const double> weights, double theta, Stage& at);
+  void rows_at(double time, const Stage& at);
+  void add_samples();
+  double fastest() const;
+  const RowMask& rows_between(double theta);
+  const std::vector<RowMask::Row>& released(double distance);
   double activation(std::span<const double> weights, double theta, int j) const;
   double limited(int j, double w) const;
   void activations_pullback(std::span<const double> weights, double theta,
@@ -161,7 +184,13 @@ class RungeKutta {
   mutable RowMask mask_, end_rows_;
   bool masking_ = false;     // evaluations hold back what is not of mask_
   bool knows_rows_ = false;  // mask_ is of the start, should its rates be known
-  bool held_ = false;
+  bool held_ = false, lost_ = false;
+  std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
+  std::vector<double> samples_;  // the same and what lies between
+  std::vector<double> reach_;    // nbody: from its centre to the far end of its geoms [m]; 0: none
+  double thickness_ = 0;         // [m] half of that of the thinnest geom that moves
+  double speed_ = 0;             // [m/s] of the fastest point of a geom, at the stages of the step
+  std::vector<RowMask::Row> released_;
 };
 
 }  // namespace diffmj

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -17,8 +18,9 @@ constexpr double kRounding = 1e-10;
 
 void require(bool ok, const char* name, double value, const char* expected) {
   if (ok) return;
-  throw InputError(std::string("step control: ") + name + " is " + std::to_string(value) +
-                   ", expected " + expected);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  throw InputError(std::string("step control: ") + name + " is " + text + ", expected " + expected);
 }
 
 }  // namespace
@@ -49,12 +51,13 @@ StepController::StepController(const StepControl& options, int embedded_order)
   require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol", o.rtol, "a number ≥ 0");
   require(o.atol >= 0 && std::isfinite(o.atol), "atol", o.atol, "a number ≥ 0");
   require(o.rtol + o.atol > 0, "rtol + atol", o.rtol + o.atol, "a number > 0");
-  require(o.p >= 0 && std::isfinite(o.p), "p", o.p, "a number ≥ 0");
-  require(o.i > 0 && std::isfinite(o.i), "i", o.i, "a number > 0");
-  require(o.d >= 0 && std::isfinite(o.d), "d", o.d, "a number ≥ 0");
+  require(o.p >= 0 && std::isfinite(o.p), "p (of pid)", o.p, "a number ≥ 0");
+  require(o.i > 0 && std::isfinite(o.i), "i (of pid)", o.i, "a number > 0");
+  require(o.d >= 0 && std::isfinite(o.d), "d (of pid)", o.d, "a number ≥ 0");
   require(o.safety > 0 && o.safety < 1, "safety", o.safety, "a number between 0 and 1");
-  require(o.shrink > 0 && o.shrink < 1, "shrink", o.shrink, "a number between 0 and 1");
-  require(o.grow > 1 && std::isfinite(o.grow), "grow", o.grow, "a number > 1");
+  require(o.shrink > 0 && o.shrink < 1, "shrink (of step_ratio)", o.shrink,
+          "a number between 0 and 1");
+  require(o.grow > 1 && std::isfinite(o.grow), "grow (of step_ratio)", o.grow, "a number > 1");
   require(o.min_step >= 0 && std::isfinite(o.min_step), "min_step", o.min_step, "a time ≥ 0");
   require(o.max_step > 0 && o.max_step >= o.min_step, "max_step", o.max_step,
           "a time > 0, not below min_step");

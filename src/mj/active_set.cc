@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 
 namespace diffmj {
 namespace {
 
+// every bit of a word reaches every bit of the result: sums of hashes are compared, and words that
+// differ alike must not cancel
 size_t hash(std::initializer_list<int> words) {
-  size_t h = 1469598103934665603ULL;
+  uint64_t h = 0;
   for (const int word : words) {
-    h ^= static_cast<size_t>(static_cast<unsigned>(word));
-    h *= 1099511628211ULL;
+    h += static_cast<unsigned>(word) + 0x9e3779b97f4a7c15ULL;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111ebULL;
+    h ^= h >> 31;
   }
-  return h;
+  return static_cast<size_t>(h);
 }
 
 // of the curve of solimp: before its midpoint, behind it, flat

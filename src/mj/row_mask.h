@@ -3,7 +3,8 @@
 //
 // The rows at the start of the step are the base. A limit or contact that is not among them and
 // whose violation φ = pos - margin may have been 0 since, by the rate J v, gets an aref so far away
-// that it carries no force.
+// that it carries no force. So do those that are let go where the step begins: φ is 0 but for
+// rounding, and grows.
 #ifndef DIFFMJ_MJ_ROW_MASK_H_
 #define DIFFMJ_MJ_ROW_MASK_H_
 
@@ -27,22 +28,34 @@ class RowMask {
 
   // Remembers the rows in d, whose position stage must have been evaluated, and the time.
   void set_base(const mjData* d, double time);
+  // The same where those that leave are let go: the velocity stage must have been evaluated.
+  // Returns them.
+  const std::vector<Row>& set_base_without_leaving(const mjData* d, double time);
   // Finds what has become active since; the velocity stage must have been evaluated.
   const std::vector<Row>& find(const mjData* d);
   // And takes its force away.
   void hold(mjData* d);
   // Of the last find() or hold().
   const std::vector<Row>& rows() const { return rows_; }
+  // Limits and contacts of the base are gone; those that are still there and leave: their rate is
+  // > 0.
+  bool lost() const { return lost_; }
+  const std::vector<Row>& leaving() const { return leaving_; }
   // The rows were remembered at this time.
   void set_begin(double time) { begin_ = time; }
 
  private:
+  bool is_let_go(int base_row) const;
+
   RowMatch base_;
-  double begin_ = 0;  // [s]
-  std::vector<Row> rows_;
+  double begin_ = 0;               // [s]
+  std::vector<Row> let_go_;        // rows of the base
+  std::vector<Row> rows_, still_;  // found: new ones, and those let go that are still there
+  std::vector<Row> leaving_;
+  bool lost_ = false;
 };
 
-// Of those, the one that became active first.
+// Of those, the one that became active first, or that leaves first.
 const RowMask::Row& earliest(const std::vector<RowMask::Row>& rows);
 
 }  // namespace diffmj

@@ -1,6 +1,7 @@
 #include "mj/row_match.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace diffmj {
 namespace {
@@ -57,27 +58,34 @@ bool RowMatch::match(const mjData* d, double far) {
     found++;
   }
 
+  // contacts: the nearest of all first, so that a new one takes no other's place
+  candidates_.clear();
   for (int rows = 1; i < d->nefc; i += rows) {
     rows = contact_rows(d, i);
     const Contact contact = describe(d->contact[d->efc_id[i]]);
-    Contact* nearest = nullptr;
-    double best = far;
-    for (Contact& candidate : contacts_) {
-      if (candidate.found || !std::equal(contact.geom, contact.geom + 2, candidate.geom) ||
-          !std::equal(contact.flex, contact.flex + 2, candidate.flex) ||
-          !std::equal(contact.elem, contact.elem + 2, candidate.elem) ||
-          !std::equal(contact.vert, contact.vert + 2, candidate.vert)) {
+    for (size_t k = 0; k < contacts_.size(); k++) {
+      const Contact& other = contacts_[k];
+      if (!std::equal(contact.geom, contact.geom + 2, other.geom) ||
+          !std::equal(contact.flex, contact.flex + 2, other.flex) ||
+          !std::equal(contact.elem, contact.elem + 2, other.elem) ||
+          !std::equal(contact.vert, contact.vert + 2, other.vert)) {
         continue;
       }
-      const double distance = mju_dist3(contact.pos, candidate.pos);
-      if (distance >= best) continue;
-      best = distance;
-      nearest = &candidate;
+      const double distance = mju_dist3(contact.pos, other.pos);
+      if (distance < far) candidates_.push_back({distance, i, rows, k});
     }
-    if (!nearest) continue;
-    nearest->found = true;
-    found += rows;
-    for (int k = 0; k < rows; k++) base_row_[static_cast<size_t>(i + k)] = nearest->row + k;
+  }
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.distance, a.row, a.contact) < std::tie(b.distance, b.row, b.contact);
+  });
+  for (const Candidate& candidate : candidates_) {
+    Contact& other = contacts_[candidate.contact];
+    if (other.found || base_row_[static_cast<size_t>(candidate.row)] >= 0) continue;
+    other.found = true;
+    found += candidate.rows;
+    for (int k = 0; k < candidate.rows; k++) {
+      base_row_[static_cast<size_t>(candidate.row + k)] = other.row + k;
+    }
   }
   return found == nrow_;
 }

@@ -21,6 +21,7 @@ class RowMatch {
   // less than 1e-6.)
   bool match(const mjData* d, double far = 1e-3);
   int base_row(int i) const { return base_row_[static_cast<size_t>(i)]; }
+  int nbase() const { return nrow_; }
 
  private:
   struct Contact {
@@ -29,11 +30,17 @@ class RowMatch {
     int row;  // first
     bool found;
   };
+  struct Candidate {
+    double distance;
+    int row, rows;   // of the contact at the perturbed pose
+    size_t contact;  // of the base
+  };
   static Contact describe(const mjContact& contact);
 
   int nrow_ = 0, nother_ = 0;  // rows; those that are no contacts come first
   std::vector<int> type_, id_;
   std::vector<Contact> contacts_;
+  std::vector<Candidate> candidates_;
   std::vector<int> base_row_;
 };
 

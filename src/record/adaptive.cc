@@ -34,7 +34,7 @@ std::string number(double x) {
 class AdaptiveRollout {
  public:
   AdaptiveRollout(const Model& model, const RolloutInput& input, int nstep,
-                  const Trajectory* steps_of, StopSignal& stop)
+                  const Trajectory* steps_of, bool keep_all, StopSignal& stop)
       : model_(model),
         impl_(model.impl()),
         options_(model.options().adaptive),
@@ -59,8 +59,10 @@ class AdaptiveRollout {
     if (options_.step == 0 && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
     }
-    if (options_.checkpoints && options_.adjoint != Adjoint::kBacksolve) {
-      checkpoints_.emplace(*options_.checkpoints);
+    const bool backsolve = options_.adjoint == Adjoint::kBacksolve;
+    keep_ = keep_all || !backsolve;
+    if (options_.checkpoints && !keep_all && !backsolve) {
+      checkpoints_.emplace(checkpoint_slots(options_));
     }
   }
 
@@ -90,7 +92,7 @@ class AdaptiveRollout {
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_);
     t_.nstep = done;
-    s.naccepted = static_cast<long>(s.time.size()) - 1;
+    s.naccepted = nmade();
     s.nrejected = control_.nrejected;
     s.nevaluation = times_.count;
     s.seconds = {times_.position,     times_.velocity,   times_.actuation,
@@ -118,12 +120,11 @@ class AdaptiveRollout {
     const size_t end =
         steps_of_ ? static_cast<size_t>(steps_of_->solver.first_step[static_cast<size_t>(i) + 1])
                   : 0;
-    const int nconstant =
-        !controller_ && !given
-            ? static_cast<int>(std::ceil((in.end - in.begin) / options_.step - 1e-9))
-            : 0;
+    // a whole number
+    const double nconstant =
+        !controller_ && !given ? std::ceil((in.end - in.begin) / options_.step - 1e-9) : 0;
     const double origin = given ? t_.time[0] - given->front() : 0;
-    for (int k = 1;; k++) {
+    for (double k = 1;; k++) {
       if (stop_.poll(share(i, in))) return stopped(i);
       const size_t n = t_.solver.time.size() - 1;
       if (given) {
@@ -145,6 +146,8 @@ class AdaptiveRollout {
     return true;
   }
 
+  long nmade() const { return static_cast<long>(t_.solver.time.size()) - 1; }
+
   double share(int i, const IntervalInput& in) const {
     return (i + (x_.time - in.begin) / (in.end - in.begin)) / t_.nstep_asked;
   }
@@ -152,6 +155,7 @@ class AdaptiveRollout {
   // to that time, with a stop at every event before it
   bool fixed_step(int i, const IntervalInput& in, double next) {
     while (x_.time < next) {
+      if (!steps_of_ && nmade() >= options_.stepping.max_steps) return budget_exhausted(i);
       if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
       if (!accept(i, in, next)) return false;
     }
@@ -207,28 +211,35 @@ class AdaptiveRollout {
   bool accept(int i, const IntervalInput& in, double next) {
     if (!method_.finish(times_)) return not_finite(i);
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
-    if (!method_.held()) return record(i, next, false);
-    const double share = steps_of_ ? 2 : method_.find_event(times_);
-    if (share <= 1) return land(i, in, share * (next - x_.time), next - x_.time);
-    return record(i, next, !method_.held_at_end(times_).empty());
+    if (!steps_of_ && !method_.held() && method_.travels()) method_.look_between(times_);
+    const bool held = method_.held(), lost = method_.lost();
+    if (steps_of_ || (!held && !lost)) {
+      return record(i, next, held && !method_.held_at_end(times_).empty());
+    }
+    const double whole = next - x_.time, begins = held ? method_.find_event(times_) : 2,
+                 ends = lost ? method_.find_release(times_) : 2;
+    if (ends < begins && ends <= 1) return land_before(i, in, ends * whole, whole);
+    if (begins <= 1) return land(i, in, begins * whole, whole);
+    return record(i, next, held && !method_.held_at_end(times_).empty());
+  }
+
+  // makes the step again, of this size at least and at most; next_ is where it ends
+  bool step_to(const IntervalInput& in, double size, double end) {
+    // not shorter than time can tell
+    next_ = std::clamp(x_.time + size, std::nextafter(x_.time, end), end);
+    return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
   }
 
   // Makes the step, of size whole, again, so that it ends at the event: inside by as much as
   // rounding needs. h is where dense output has it.
   bool land(int i, const IntervalInput& in, double h, double whole) {
-    constexpr double kInside = 1e-14, kTogether = 1e-11, kDeep = 1e-9;  // [m]
-    constexpr int kMost = 60;
+    constexpr double kDeep = 1e-9;  // [m]
     const double end = x_.time + whole;
-    const auto step_to = [&](double size) {
-      // not shorter than time can tell
-      next_ = std::clamp(x_.time + size, std::nextafter(x_.time, end), end);
-      return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
-    };
     // Newton's method between sizes that end outside and inside
     double outside = 0, inside = whole;
     double grow = 1e-12;  // [s] from the outside, where the violation is not known
     for (int k = 0; k < kMost; k++) {
-      if (!step_to(h)) return not_finite(i);
+      if (!step_to(in, h, end)) return not_finite(i);
       const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
       const double size = next_ - x_.time;
       if (rows.empty()) {
@@ -244,7 +255,7 @@ class AdaptiveRollout {
       const double middle = (outside + inside) / 2;
       if (!(x_.time + middle > x_.time + outside && x_.time + middle < x_.time + inside)) {
         // next to each other
-        if (!step_to(inside)) return not_finite(i);
+        if (!step_to(in, inside, end)) return not_finite(i);
         break;
       }
       if (!(h > outside && h < inside)) h = middle;
@@ -257,23 +268,69 @@ class AdaptiveRollout {
     const double later = kTogether / std::max(-earliest(rows).rate, kTogether);
     h = next_ - x_.time;
     if (h + later > h && method_.held_between(1 + later / h) > rows.size()) {
-      if (!step_to(h + later)) return not_finite(i);
+      if (!step_to(in, h + later, end)) return not_finite(i);
       rows = method_.held_at_end(times_);
       if (rows.empty()) return record(i, next_, false);
     }
 
+    return record_event(i, in, rows, false);
+  }
+
+  // The same where constraints cease to be active, and jump: the step ends before they do, and so
+  // do all its stages. What their errors leave is for the next steps, ever shorter ones, until
+  // nothing is left but rounding: that is the event.
+  bool land_before(int i, const IntervalInput& in, double h, double whole) {
+    const double end = x_.time + whole;
+    double inside = 0, outside = whole;
+    for (int k = 0; k < kMost; k++) {
+      if (!step_to(in, h, end)) return not_finite(i);
+      const double size = next_ - x_.time;
+      if (method_.lost() || method_.leaving_at_end(times_) == nullptr) {
+        outside = std::min(outside, size);
+        h = inside > 0 ? (inside + outside) / 2 : size / 2;
+      } else {
+        inside = size;
+        const RowMask::Row& first = *method_.leaving_at_end(times_);
+        if (-first.phi <= 64 * kInside) break;
+        h = size + (-first.phi - kInside) / first.rate;
+        // near enough: from there on by shorter steps
+        if (!(h < outside) && (outside - inside) * 4 < inside) break;
+      }
+      const double middle = (outside + inside) / 2;
+      if (!(x_.time + middle > x_.time + inside && x_.time + middle < x_.time + outside)) break;
+      if (!(h > inside && h < outside)) h = middle;
+    }
+    // no step is short enough for its stages: past it, with the error that this is
+    if (inside == 0) {
+      if (!step_to(in, whole, end)) return not_finite(i);
+      return record(i, next_, method_.held() && !method_.held_at_end(times_).empty());
+    }
+    if (next_ != x_.time + inside && !step_to(in, inside, end)) return not_finite(i);
+    const RowMask::Row* first = method_.leaving_at_end(times_);
+    if (first && -first->phi <= 64 * kInside) {
+      const std::vector<RowMask::Row> rows = method_.released_at_end(kTogether, times_);
+      if (!rows.empty()) return record_event(i, in, rows, true);
+    }
+    return record(i, next_, method_.held() && !method_.held_at_end(times_).empty());
+  }
+
+  // of these, at the end of the step just made
+  bool record_event(int i, const IntervalInput& in, const std::vector<RowMask::Row>& rows,
+                    bool release) {
     SolverEvent event;
     event.time = next_;
     event.interval = i;
     event.step = static_cast<int>(t_.solver.time.size()) - 1;
-    event.what = name_of(rows[0]);
+    event.what = (release ? "end of " : "") + name_of(rows[0]);
     event.count = static_cast<int>(rows.size());
+    event.release = release;
     event.start_qpos = x_.qpos;
     event.start_time = x_.time;
     for (const RowMask::Row& row : rows) event.rate += row.rate / static_cast<double>(rows.size());
-    event.grazing = event.rate > -kGrazingRate;
+    event.grazing = std::abs(event.rate) < kGrazingRate;
     event.qacc_before = method_.rates_at_end().qacc;
     if (!record(i, next_, true)) return false;
+    x_.let_go = release;
 
     // the other side, where the next step begins
     method_.begin(x_.start(), in, 0);
@@ -308,9 +365,9 @@ class AdaptiveRollout {
   }
 
   void warn_grazing(const SolverEvent& event) {
-    const std::string text = "grazing: " + event.what +
-                             " begins so slowly that a small change of the motion may miss it; the "
-                             "jump term of its gradient is bounded";
+    const std::string text = "grazing: " + event.what + (event.release ? " comes" : " begins") +
+                             " so slowly that a small change of the motion may miss it; the "
+                             "gradient there is as large as the tolerance's errors are amplified";
     const auto same = std::find_if(t_.warnings.begin(), t_.warnings.end(),
                                    [&](const Warning& w) { return w.text == text; });
     if (same != t_.warnings.end()) {
@@ -326,7 +383,7 @@ class AdaptiveRollout {
     if (static_cast<int>(n) == t_.solver.first_step.back()) record_interval_start(i);
     keep(static_cast<int>(n));
     SolverRecord& s = t_.solver;
-    if (method_.held()) s.masked_step.push_back(static_cast<int>(n));
+    if (method_.held() || x_.let_go) s.masked_step.push_back(static_cast<int>(n));
     if (method_.bends() && !steps_of_) s.bent_step.push_back(static_cast<int>(n));
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
@@ -355,7 +412,7 @@ class AdaptiveRollout {
       s.kept_step[k] = n;
       return;
     }
-    if (options_.adjoint == Adjoint::kBacksolve) return;
+    if (!keep_) return;
     const auto add = [&s](CVec x) { s.kept.insert(s.kept.end(), x.begin(), x.end()); };
     add(x_.qpos);
     add(x_.qvel);
@@ -387,10 +444,10 @@ class AdaptiveRollout {
   bool budget_exhausted(int i) {
     t_.outcome = Outcome::kBudgetExhausted;
     t_.message = "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
-                 std::to_string(control_.naccepted) + " accepted, " +
-                 std::to_string(control_.nrejected) + " rejected) reached time " + number(x_.time) +
-                 " s, in interval " + std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
-                 "; use a larger max_steps or a larger tolerance";
+                 std::to_string(nmade()) + " accepted, " + std::to_string(control_.nrejected) +
+                 " rejected) reached time " + number(x_.time) + " s, in interval " +
+                 std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
+                 "; use a larger max_steps or a larger " + (controller_ ? "tolerance" : "step");
     return false;
   }
   bool not_finite(int i) {
@@ -401,6 +458,8 @@ class AdaptiveRollout {
     return false;
   }
 
+  static constexpr double kInside = 1e-14, kTogether = 1e-11;  // [m]
+  static constexpr int kMost = 60;
   static constexpr const char* kRemedy =
       "use adaptive steps of a smaller tolerance, a smaller step, softer contacts or smaller "
       "controls";
@@ -419,7 +478,8 @@ class AdaptiveRollout {
   std::optional<StepController> controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
-  double next_ = 0;  // [s] where a step towards an event ends
+  bool keep_ = false;  // every step, unless there are checkpoints
+  double next_ = 0;    // [s] where a step towards an event ends
 };
 
 }  // namespace
@@ -443,7 +503,8 @@ StepStart StepState::start() const {
           .nefc = nefc,
           .ncon = ncon,
           .active = active,
-          .qacc_warmstart = qacc_warmstart};
+          .qacc_warmstart = qacc_warmstart,
+          .let_go = let_go};
 }
 
 void StepState::follow(RungeKutta& method, double next, bool event) {
@@ -455,6 +516,7 @@ void StepState::follow(RungeKutta& method, double next, bool event) {
   act = end.act;
   qacc_warmstart = last.qacc;
   nefc = -1;
+  let_go = false;
   method.follow(event);
   if (!tableau.fsal || event) return;
   qacc = last.qacc;
@@ -500,6 +562,10 @@ void StepState::read(CVec row, int nefc_in, double time_in) {
   time = time_in;
 }
 
+int checkpoint_slots(const AdaptiveOptions& options) {
+  return static_cast<int>(std::min<long>(*options.checkpoints, options.stepping.max_steps));
+}
+
 IntervalInput interval_input(const Model& model, const Trajectory& t, int i) {
   const double T = model.interval();
   IntervalInput in{.begin = t.time[0] + i * T,
@@ -526,6 +592,11 @@ bool is_masked(const Trajectory& t, int n) {
   return std::binary_search(t.solver.masked_step.begin(), t.solver.masked_step.end(), n);
 }
 
+bool lets_go(const Trajectory& t, int n) {
+  const SolverEvent* before = event_after(t, n - 1);
+  return before && before->release;
+}
+
 bool is_bent(const Trajectory& t, int n) {
   return std::binary_search(t.solver.bent_step.begin(), t.solver.bent_step.end(), n);
 }
@@ -545,7 +616,9 @@ MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
           .act = row.subspan(nq + nv, na),
           .qacc = row.subspan(rates, nstage * nv),
           .act_dot = row.subspan(rates + nstage * nv, nstage * na),
-          .nefc = std::span(s.kept_nefc).subspan(n * nstage, nstage)};
+          .nefc = std::span(s.kept_nefc).subspan(n * nstage, nstage),
+          .masked = is_masked(t, i),
+          .let_go = lets_go(t, i)};
 }
 
 void require_steps_of(const std::string& who, const Model& model, int nstep,
@@ -562,11 +635,17 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      " intervals, expected nstep = " + std::to_string(nstep) +
                      " of an explicit Runge-Kutta method");
   }
+  const double interval = steps_of->time[1] - steps_of->time[0];
+  if (std::abs(interval - model.interval()) > 1e-9 * model.interval()) {
+    throw InputError(who + ": an interval of steps_of is " + number(interval) +
+                     " s long, one of this model " + number(model.interval()) +
+                     " s; use the same interval for both");
+  }
 }
 
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
-                            const Trajectory* steps_of, StopSignal& stop) {
-  return AdaptiveRollout(model, input, nstep, steps_of, stop).run();
+                            const Trajectory* steps_of, bool keep_all, StopSignal& stop) {
+  return AdaptiveRollout(model, input, nstep, steps_of, keep_all, stop).run();
 }
 
 }  // namespace diffmj

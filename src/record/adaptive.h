@@ -20,9 +20,13 @@ namespace diffmj {
 void require_steps_of(const std::string& who, const Model& model, int nstep,
                       const Trajectory* steps_of);
 
-// nstep intervals; with the steps of another trajectory if there is one.
+// nstep intervals; with the steps of another trajectory if there is one. keep_all: every step is
+// kept, whatever the model's options say.
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
-                            const Trajectory* steps_of, StopSignal& stop);
+                            const Trajectory* steps_of, bool keep_all, StopSignal& stop);
+
+// How many checkpoints of a rollout can be of use; the option is set.
+int checkpoint_slots(const AdaptiveOptions& options);
 
 // What drives interval i.
 IntervalInput interval_input(const Model& model, const Trajectory& trajectory, int i);
@@ -37,6 +41,7 @@ struct StepState {
   std::vector<double> qacc_warmstart;                  // nv
   int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
   size_t active = 0;                                   // with them, but in no checkpoint
+  bool let_go = false;                                 // an event before it says; in no checkpoint
 
   StepStart start() const;
   // After a step, which is finished where its rates are the next one's: not at an event.
@@ -49,13 +54,16 @@ struct StepState {
   void read(CVec row, int nefc, double time);
 };
 
-// The smallest rate [m/s] of a violation that the term of an event is divided by. gradient: below
-// it the term is bounded, and the event is called grazing.
+// An event whose violation has a smaller rate [m/s] is called grazing.
 inline constexpr double kGrazingRate = 1e-3;
+// The smallest rate that the term of an event is divided by. gradient: below it the term is bounded.
+inline constexpr double kSmallestRate = 1e-6;
 
 // The event that ends step n, or null; and whether something was held back within it.
 const SolverEvent* event_after(const Trajectory& trajectory, int n);
 bool is_masked(const Trajectory& trajectory, int n);
+// Whether constraints are let go where step n begins.
+bool lets_go(const Trajectory& trajectory, int n);
 // Whether forces have a corner within it.
 bool is_bent(const Trajectory& trajectory, int n);
 

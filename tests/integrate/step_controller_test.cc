@@ -157,7 +157,7 @@ TEST(StepController, RejectsOptionsThatMakeNoSense) {
   EXPECT_NE(message({.rtol = -1}, 4).find("rtol"), std::string::npos);
   EXPECT_NE(message({.rtol = 0, .atol = 0}, 4).find("rtol + atol"), std::string::npos);
   EXPECT_NE(message({.atol = kNan}, 4).find("atol"), std::string::npos);
-  EXPECT_NE(message({.i = 0}, 4).find("i is"), std::string::npos);
+  EXPECT_NE(message({.i = 0}, 4).find("i (of pid) is"), std::string::npos);
   EXPECT_NE(message({.safety = 1}, 4).find("safety"), std::string::npos);
   EXPECT_NE(message({.shrink = 0}, 4).find("shrink"), std::string::npos);
   EXPECT_NE(message({.grow = 1}, 4).find("grow"), std::string::npos);

@@ -182,10 +182,10 @@ def test_defaults():
         ({"safety": 1}, r"safety is 1.*between 0 and 1"),
         ({"pid": (1, 2)}, r"pid is \(1, 2\), expected 3 numbers"),
         ({"pid": 3}, r"pid is 3, expected 3 numbers"),
-        ({"pid": (0.2, 0, 0)}, r"i is 0.*expected a number > 0"),
+        ({"pid": (0.2, 0, 0)}, r"i .of pid. is 0.*expected a number > 0"),
         ({"step_ratio": "no"}, r"step_ratio is 'no', expected 2 numbers"),
-        ({"step_ratio": (2, 10)}, r"shrink is 2.*between 0 and 1"),
-        ({"step_ratio": (0.2, 1)}, r"grow is 1.*expected a number > 1"),
+        ({"step_ratio": (2, 10)}, r"shrink .of step_ratio. is 2.*between 0 and 1"),
+        ({"step_ratio": (0.2, 1)}, r"grow .of step_ratio. is 1.*expected a number > 1"),
     ],
 )
 def test_wrong_options(options, message):
@@ -305,6 +305,21 @@ def test_step_budget():
     # what was made is what a rollout that ends there has
     whole = sim.rollout(qpos=[1.0], nstep=traj.nstep)
     np.testing.assert_array_equal(traj.qpos, whole.qpos)
+
+
+def test_step_budget_of_constant_steps():
+    sim = diffmj.Simulator(PENDULUM, "tsit5", interval=0.1, step=0.01, max_steps=25)
+    with pytest.raises(diffmj.StepBudgetError, match=r"max_steps = 25 .*a larger step") as info:
+        sim.rollout(qpos=[1.0], nstep=4)
+    traj = info.value.trajectory
+    assert (traj.nstep, traj.solver.accepted) == (2, 25)
+    assert traj.solver.end_time == pytest.approx(0.25)
+    assert sim.rollout(qpos=[1.0], nstep=2).solver.accepted == 20
+    # more steps than an integer counts
+    sim = diffmj.Simulator(PENDULUM, "tsit5", interval=1.0, step=1e-12, max_steps=50)
+    with pytest.raises(diffmj.StepBudgetError, match="max_steps = 50 .50 accepted") as info:
+        sim.rollout(qpos=[1.0], nstep=1)
+    assert info.value.trajectory.solver.end_time == pytest.approx(50e-12)
 
 
 def test_step_size():
@@ -458,6 +473,9 @@ def test_wrong_steps_of(cube):
         cube.rollout(nstep=3, steps_of=free)
     with pytest.raises(diffmj.InputError, match=r"steps_of.* of an explicit Runge-Kutta method"):
         sim.rollout(nstep=3, steps_of=cube.rollout(nstep=3))
+    longer = diffmj.Simulator(CUBE, "tsit5", interval=0.1).rollout(nstep=3)
+    with pytest.raises(diffmj.InputError, match=r"steps_of is 0.1 s long, one of this model 0.002"):
+        sim.rollout(nstep=3, steps_of=longer)
     with pytest.raises(diffmj.InputError, match="steps_of is a batch"):
         sim.rollout(nstep=3, steps_of=sim.rollout(qvel=np.zeros((2, 6)), nstep=3))
     with pytest.raises(diffmj.InputError, match="steps_of is a float, expected a Trajectory"):
@@ -703,6 +721,76 @@ def test_linearize():
         last @ A, np.concatenate((gradient.qpos_tangent, gradient.qvel, gradient.act)), atol=1e-12
     )
     np.testing.assert_allclose(last @ B, gradient.ctrl[0], atol=1e-12)
+    # of the steps, whatever else a gradient would keep or solve
+    for options in ({"adjoint": "backsolve"}, {"adjoint": "interpolated"}, {"checkpoints": 1}):
+        again = smooth(rtol=1e-9, atol=1e-9, **options).linearize(**state)
+        np.testing.assert_array_equal(again[0], A)
+        np.testing.assert_array_equal(again[1], B)
+
+
+def test_linearize_through_an_impact():
+    sim = diffmj.Simulator(CUBE, "tsit5", rtol=1e-8, interval=0.05)
+    start = {"qvel": [0, 0, -3, 1, 2, 3]}
+    traj = sim.rollout(**start, nstep=1)
+    assert traj.solver.events
+    A, _ = sim.linearize(**start)
+    bar = np.zeros((2, 6))
+    bar[1] = np.arange(1, 7)
+    gradient = traj.backward(qvel=bar)
+    expected = np.concatenate((gradient.qpos_tangent, gradient.qvel))
+    np.testing.assert_allclose(bar[1] @ A[6:], expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_humanoid_steps_down():
+    m = mujoco.MjModel.from_xml_path(str(ZOO / "humanoid.xml"))
+    even = np.arange(m.nv) % 2 == 0
+    qpos, qvel = m.key("stand").qpos.copy(), np.where(even, 0.1, -0.1)
+    qpos[2] += 0.02
+    qvel[2:6] = [-0.5, 0.3, -0.2, 0.1]
+    rng = np.random.default_rng(0)
+    weight, direction = rng.normal(size=(2, m.nv)), rng.normal(size=(2, m.nv))
+
+    def land(integrator, tolerance, h=0.0, **options):
+        sim = diffmj.Simulator(
+            m, integrator, rtol=tolerance, atol=tolerance, interval=0.06, **options
+        )
+        q = qpos.copy()
+        mujoco.mj_integratePos(m, q, direction[0], h)
+        return sim.rollout(qpos=q, qvel=qvel + h * direction[1], nstep=1)
+
+    base = land("dopri8", 1e-12)
+    # both feet, heels and toes
+    assert len(base.solver.events) == 8
+
+    def loss(h):
+        traj = land("dopri8", 1e-12, h)
+        dq = np.zeros(m.nv)
+        mujoco.mj_differentiatePos(m, dq, 1, base.qpos[1], traj.qpos[1])
+        return weight[0] @ dq + weight[1] @ (traj.qvel[1] - base.qvel[1])
+
+    expected = (loss(1e-5) - loss(-1e-5)) / 2e-5
+    bars = {"qpos_tangent": np.zeros((2, m.nv)), "qvel": np.zeros((2, m.nv))}
+    bars["qpos_tangent"][1], bars["qvel"][1] = weight
+    for adjoint in ("discrete", "interpolated", "backsolve"):
+        gradient = land("tsit5", 1e-10, adjoint=adjoint).backward(**bars)
+        along = gradient.qpos_tangent @ direction[0] + gradient.qvel @ direction[1]
+        assert along == pytest.approx(expected, rel=1e-6), adjoint
+
+
+def test_check_tells_the_share_of_jumps():
+    ball = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.3">
+      <joint type="slide" axis="0 0 1"/><geom size="0.1"/></body></worldbody></mujoco>"""
+    options = {"rtol": 1e-6, "interval": 0.05}
+    start = {"qvel": [-1.0], "directions": 1}
+    # it touches after 0.12 s
+    report = diffmj.Simulator(ball, "tsit5", **options).check(**start, nstep=5)
+    assert report.events == 1
+    assert report.jump_share > 0.5
+    assert "1 events, jump terms" in str(report)
+    report = diffmj.Simulator(ball, "tsit5", **options).check(**start, nstep=2)
+    assert (report.events, report.jump_share) == (0, 0)
+    report = diffmj.Simulator(ball, "tsit5", events=False, **options).check(**start, nstep=5)
+    assert (report.events, report.jump_share) == (0, -1)
 
 
 def test_check():
@@ -759,7 +847,7 @@ from conftest import PENDULUM
 # all steps in one interval, so that the signal arrives within it; few states are kept
 what, adjoint = sys.argv[1:]
 start = {"qpos": np.ones((3, 1)) if what == "batch" else [1.0], "nstep": 1}
-options = {"step": 0.01, "adjoint": adjoint, "nthread": 2}
+options = {"step": 0.01, "adjoint": adjoint, "nthread": 2, "max_steps": 2_000_000_000}
 options["checkpoints"] = None if what == "backward" else 3
 options["interval"] = 1e7 if what in ("rollout", "batch") else 1000.0
 sim = diffmj.Simulator(PENDULUM, "tsit5", **options)

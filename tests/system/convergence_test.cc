@@ -59,6 +59,17 @@ constexpr const char* kContactMjcf = R"(<mujoco>
     </body>
   </worldbody></mujoco>)";
 
+// The same from above the floor: a large jump of the forces within the run, at an event.
+constexpr const char* kImpactMjcf = R"(<mujoco>
+  <option gravity="0 0 -9.81" cone="elliptic"/>
+  <default><geom solref=".3 1" solimp=".1 .12 9 .5 2" friction=".02" density="1"/></default>
+  <worldbody>
+    <geom type="plane" size="9 9 1"/>
+    <body pos="0 0 3.7"><freejoint/><geom type="sphere" size="3"/>
+      <geom type="sphere" size=".6" pos=".9 .3 .6" density="20" contype="0" conaffinity="0"/>
+    </body>
+  </worldbody></mujoco>)";
+
 const Problem kTumbling = {.name = "tumbling",
                            .mjcf = kTumblingMjcf,
                            .duration = 1,
@@ -80,6 +91,14 @@ const Problem kContact = {.name = "contact",
                           .qvel = {20, 6, -.1, 3, 5, 6},
                           .act = {},
                           .ctrl = {}};
+
+const Problem kImpact = {.name = "impact",
+                         .mjcf = kImpactMjcf,
+                         .duration = .6,
+                         .nstep = {1600, 240, 100, 50, 14},
+                         .qvel = {20, 6, -2, 6, 12, 14},
+                         .act = {},
+                         .ctrl = {}};
 
 class Convergence : public ::testing::TestWithParam<std::tuple<const Problem*, Integrator>> {};
 
@@ -170,7 +189,7 @@ TEST_P(Convergence, StateAndGradientHaveTheOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Problems, Convergence,
-    ::testing::Combine(::testing::Values(&kTumbling, &kMuscles, &kContact),
+    ::testing::Combine(::testing::Values(&kTumbling, &kMuscles, &kContact, &kImpact),
                        ::testing::Values(Integrator::kExplicitEuler, Integrator::kHeun,
                                          Integrator::kMidpoint, Integrator::kRalston,
                                          Integrator::kBosh3, Integrator::kTsit5,
