@@ -1,7 +1,8 @@
 """The same gradient by diffmj and by its peers, as one table of ratios.
 
 Each runs in a process of its own, on one core, and times a loop of mj_step over the same steps in
-the same process: that is the unit. What a peer cannot do is a row too, with its reason.
+turn with its gradient: that is the unit. Times are those of the processor. What a peer cannot do is
+a row too, with its reason.
 
 usage: python bench/peers/run.py [--limit SECONDS] [--only WORD ...]     (after make package)
 
@@ -98,10 +99,11 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=float, default=600, help="seconds for one row")
     parser.add_argument("--only", nargs="+", default=[""], help="rows whose title has a word")
+    parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     options = parser.parse_args()
     versions = set()
-    for scene, (_, _, _, nstep) in SCENES.items():
-        print(f"\n{scene}, {nstep} steps\n")
+    for scene in options.scenes:
+        print(f"\n{scene}, {SCENES[scene][3]} steps\n")
         print("| | in units of mj_step | ms | compilation [s] | |\n| --- | --- | --- | --- | --- |")
         reference = None
         for title in PEERS:
