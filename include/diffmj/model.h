@@ -3,11 +3,13 @@
 #define DIFFMJ_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "diffmj/adaptive.h"
+#include "diffmj/cfd.h"
 #include "diffmj/collisions.h"
 
 struct mjModel_;
@@ -58,6 +60,8 @@ struct ModelOptions {
   double muscle_smoothing = 0;
   // Smooth colliders in place of MuJoCo's. kSmoothBackward needs the analytic path.
   CollisionOptions collisions = {};
+  // Contacts from distance, in the backward pass; none: without them. Needs the analytic path.
+  std::optional<Cfd> cfd = {};
   // Of the explicit Runge-Kutta methods; MuJoCo's integrators read none of it.
   AdaptiveOptions adaptive = {};
 };

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
+from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
     DivergedError,
@@ -96,6 +97,7 @@ class Simulator:
         *,
         collisions: str = "mujoco",
         smoothness: float = 1e-3,
+        cfd: Cfd | None = None,
         rtol: float | None = None,
         atol: float | None = None,
         max_steps: int | None = None,
@@ -114,7 +116,7 @@ class Simulator:
         step_ratio: tuple[float, float] | None = None,
     ):
         """
-        Everything after smoothness is of the explicit Runge-Kutta methods, in which a rollout
+        Everything after cfd is of the explicit Runge-Kutta methods, in which a rollout
         of nstep rows is nstep intervals of as many steps as each needs.
 
         Args:
@@ -143,6 +145,8 @@ class Simulator:
                 UnsupportedError).
             smoothness: width [m] over which the cases of a collider go over into each other; as it
                 goes to 0 contacts converge to MuJoCo's. "mujoco" does not read it.
+            cfd: contacts from distance, in the backward pass only: a surrogate of the gradient that
+                points towards contact; None: the ordinary gradient.
             rtol, atol: tolerances on each step's error in (tangent) positions, velocities and
                 activations; default 1e-6 and 1e-8.
             max_steps: accepted and rejected steps that a rollout may make; default 100 000.
@@ -204,6 +208,7 @@ class Simulator:
             str(collisions),
             float(smoothness),
             adaptive,
+            cfd,
         )
         if self.gradient_path != path:
             warnings.warn(
@@ -591,9 +596,13 @@ def _load(
     collisions: str,
     smoothness: float,
     adaptive: _diffmj.AdaptiveOptions,
+    cfd: Cfd | None,
 ) -> _diffmj.Model:
+    if cfd is not None and not isinstance(cfd, Cfd):
+        raise InputError(f"Simulator: cfd is {cfd!r}, expected a diffmj.Cfd or None")
+    record = None if cfd is None else cfd._record()
     options = (
-        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive,
+        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive, record,
     )  # fmt: skip
     if isinstance(model, mujoco.MjModel):
         return _diffmj.Model.from_address(model._address, *options)

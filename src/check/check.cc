@@ -268,6 +268,7 @@ double largest_difference(const Vector& a, const Vector& b) {
 ModelOptions exact_options(const Model& model) {
   ModelOptions options = model.options();
   options.muscle_smoothing = 0;
+  options.cfd = {};
   if (options.collisions.mode == Collisions::kSmoothBackward) options.collisions = {};
   options.adaptive.adjoint = Adjoint::kDiscrete;
   options.adaptive.events = false;
@@ -301,6 +302,7 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
                     const RolloutFunction& function, CheckReport& report) {
   ModelOptions exact = user_model.options();
   exact.muscle_smoothing = 0;
+  exact.cfd = {};
   if (exact.collisions.mode == Collisions::kSmoothBackward) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
   Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
@@ -376,6 +378,10 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   if (user_model.muscle_smoothing() > 0) {
     report.advice.push_back(
         "muscle_smoothing is a surrogate: the check is of the gradient without it");
+  }
+  if (user_model.options().cfd) {
+    report.advice.push_back(
+        "contacts from distance (cfd) are a surrogate: the check is of the gradient without them");
   }
   const CollisionOptions& collisions = user_model.options().collisions;
   if (collisions.mode == Collisions::kSmoothBackward) {

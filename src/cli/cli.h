@@ -34,11 +34,20 @@ struct AdaptiveArguments {
   std::optional<std::string> control, adjoint;
 };
 
+// Of contacts from distance (cfd.h).
+struct CfdArguments {
+  std::string law;  // empty: none
+  std::vector<std::string> geoms, pairs;
+  std::optional<int> max_contacts;
+  bool controls_steps = false, forward = false;
+};
+
 // What every subcommand takes.
 struct CommonOptions {
   std::string model_file;
   std::string integrator = "model";
   AdaptiveArguments adaptive;
+  CfdArguments cfd;
   double muscle_smoothing = 0;
   std::string collisions = "mujoco";
   double smoothness = CollisionOptions().smoothness;  // [m]
@@ -68,6 +77,9 @@ struct Setup {
 
   RolloutInput input() const;  // looks into this Setup
 };
+
+// Numbers separated by blanks or commas; where names the text in messages.
+std::vector<double> parse_numbers(const std::string& text, const std::string& where);
 
 void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults);
 

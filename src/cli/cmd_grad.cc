@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "adaptive.h"
+#include "cfd.h"
 #include "cli.h"
 #include "loss.h"
 #include "output.h"
@@ -99,12 +100,17 @@ int run(const GradCommand& command) {
       result["solver"] = json_solver(trajectory);
       result["adjoint"] = json_adjoint(setup.model, gradient);
     }
+    if (setup.model.options().cfd) {
+      result["cfd"]["evaluations"] = gradient.cfd_evaluations;
+      result["cfd"]["capped"] = gradient.cfd_capped;
+    }
     result["gradient"] = gradient_json(setup, gradient);
     result["warnings"] = json_warnings(trajectory.warnings);
     output.write(json_text(result));
   }
   output.finish();
   if (command.csv) report_warnings(trajectory.warnings);
+  report_cfd(gradient);
   return kExitOk;
 }
 

@@ -21,6 +21,7 @@
 #include "model/workspace.h"
 #include "record/checkpoints.h"
 #include "stages/analytic.h"
+#include "stages/cfd/pairs.h"
 #include "stages/position/collision/smooth.h"
 
 namespace diffmj {
@@ -127,6 +128,7 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
 
   choose_path();
   choose_collider();
+  choose_cfd();
   choose_advance();
 }
 
@@ -272,6 +274,17 @@ void ModelImpl::choose_path() {
                            ", and fallback is off: allow it (fallback = true), or "
                            "take the feature out of the model");
   }
+}
+
+void ModelImpl::choose_cfd() {
+  if (!options.cfd) return;
+  if (path != GradientPath::kAnalytic) {
+    throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
+                           (path_reason.empty() ? std::string("was asked to take another")
+                                                : "cannot take it: " + path_reason) +
+                           "; leave cfd out");
+  }
+  cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
 }
 
 void ModelImpl::choose_collider() {

@@ -13,6 +13,7 @@
 
 namespace diffmj {
 
+class CfdModel;  // stages/cfd/pairs.h
 class Workspace;
 template <class Real>
 struct TableauOf;  // integrate/tableau.h
@@ -54,6 +55,7 @@ class ModelImpl {
   const Collider* collider() const {
     return options.collisions.mode == Collisions::kSmooth ? &collider_ : nullptr;
   }
+  std::unique_ptr<const CfdModel> cfd;  // contacts from distance; null: none
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;
@@ -64,6 +66,7 @@ class ModelImpl {
   void tighten(mjOption& opt) const;
   void refuse_unsupported() const;
   void choose_path();
+  void choose_cfd();
   void choose_advance();
   void choose_collider();
 
