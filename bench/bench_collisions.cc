@@ -124,7 +124,7 @@ const bool kRegistered = [] {
   const std::pair<Shape, Shape> pairs[] = {
       {kPlane, kSphere}, {kPlane, kCapsule},   {kPlane, kEllipsoid}, {kPlane, kCylinder},
       {kPlane, kBox},    {kSphere, kSphere},   {kSphere, kCapsule},  {kSphere, kCylinder},
-      {kSphere, kBox},   {kCapsule, kCapsule},
+      {kSphere, kBox},   {kCapsule, kCapsule}, {kCapsule, kBox},
   };
   for (const auto& [first, second] : pairs) {
     benchmark::RegisterBenchmark(

@@ -13,6 +13,7 @@ import numpy as np
 
 from experiments import common
 from experiments.impact import ball, tosses
+from experiments.toss.speeds import BODIES
 
 
 def main(argv=None):
@@ -29,11 +30,12 @@ def main(argv=None):
         else:
             checks.above(f"ball, error of {kind}", error, expected["ball"]["steps"])
 
-    u0 = np.linspace(-3, -1, 10 if options.quick else 200)
-    bodies = ("sphere",) if options.quick else tosses.BODIES
+    u0 = np.linspace(-3, -1, 20 if options.quick else 200)
+    bodies = ("sphere",) if options.quick else BODIES
     results, counts = tosses.run(bodies, u0, 1e-10, options.nthread)
     for body, x in counts.items():
-        checks.above(f"{body}, agreeing", x["agreeing"], expected["agreeing"][body])
+        if body in expected["agreeing"]:
+            checks.above(f"{body}, agreeing", x["agreeing"], expected["agreeing"][body])
         checks.above(f"{body}, error without events", x["without"], expected["without"])
     euler = {f"{name:g}": x for name, x in errors.items() if not isinstance(name, str)}
     numbers = {

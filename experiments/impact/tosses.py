@@ -10,7 +10,6 @@ import mujoco
 import numpy as np
 
 from experiments import common
-from experiments.toss.speeds import BODIES
 
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2)  # MuJoCo's default
 BUDGET = 8_000  # steps; a rollout that takes more is one that chatters, and has no result
@@ -86,7 +85,8 @@ def run(bodies, speeds, tolerance, nthread=0):
 
 
 def draw(speeds, results):
-    figure, axes = plt.subplots(2, len(results), figsize=(15.5, 7), sharex=True, squeeze=False)
+    size = (max(7, 3.1 * len(results)), 7)
+    figure, axes = plt.subplots(2, len(results), figsize=size, sharex=True, squeeze=False)
     for (top, bottom), (body, x) in zip(axes.T, results.items(), strict=True):
         top.set_title(body)
         top.plot(speeds, x["loss"], color=common.BLUE)
@@ -109,8 +109,8 @@ def draw(speeds, results):
         "gradient, elsewhere": line([], [], color=common.VERMILION, marker="x", linestyle="none"),
         "without events": line([], [], color=common.SKY),
     }
-    figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=len(keys))
-    figure.suptitle("Five bodies thrown at the floor, MuJoCo's default solimp (d0 = 0.9)")
+    figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=2)
+    figure.suptitle("Thrown at the floor, MuJoCo's default solimp (d0 = 0.9)")
     return figure
 
 
@@ -119,6 +119,3 @@ def columns(speeds, results):
     return {"u0 [m/s]": speeds} | {
         f"{body}, {name}": values for body, x in results.items() for name, values in x.items()
     }
-
-
-__all__ = ["BODIES", "classify", "columns", "draw", "measure", "run"]

@@ -17,6 +17,7 @@ import mujoco
 
 from experiments import common
 from experiments.pareto.draw import draw, seconds
+from experiments.pareto.ratios import MUJOCO, ratios
 from experiments.toss.convergence import SPEED, reference
 
 SCENE = "toss/box.xml"
@@ -34,8 +35,6 @@ CURVES = {
     "tsit5 interpolated": TOLERANCES,
     "tsit5 interpolated without jumps": TOLERANCES,
 }
-MUJOCO = ("Euler", "implicitfast", "RK4")
-DISCRETE = ("bosh3", "tsit5", "dopri5", "dopri8")
 
 
 def simulator(curve, knob):
@@ -91,38 +90,6 @@ def run(quick, target):
             point = {"knob": knob, "gradient": gradient, "error": error}
             curves[curve].append(point | {"forward": forward, "backward": backward})
     return curves
-
-
-def lowest_error(curves, names, budget):
-    """Of all points that cost at most this [s]."""
-    return min(p["error"] for name in names for p in curves[name] if seconds(p) <= budget)
-
-
-def lowest_cost(curves, names, error):
-    """[s], of all points that have at most this error, and so have all finer ones of their curve:
-    a coarse one may be right by chance."""
-    cost = []
-    for name in names:
-        for point in reversed(curves[name]):
-            if point["error"] > error:
-                break
-            cost.append(seconds(point))
-    return min(cost)
-
-
-def ratios(curves, expected):
-    """How far adaptive methods are ahead: in error at equal cost, in cost at equal error."""
-    step = expected["budget_timestep"]
-    budget = next(seconds(p) for p in curves["Euler"] if p["knob"] == step)
-    constant = lowest_error(curves, MUJOCO, budget)
-    target = expected["target"]
-    cost = lowest_cost(curves, MUJOCO, target)
-    return {
-        "error_ratio_discrete": constant / lowest_error(curves, DISCRETE, budget),
-        "error_ratio_interpolated": constant
-        / lowest_error(curves, ("tsit5 interpolated",), budget),
-        "cost_ratio_discrete": cost / lowest_cost(curves, DISCRETE, target),
-    }
 
 
 def main(argv=None):

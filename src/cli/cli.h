@@ -3,6 +3,7 @@
 #define DIFFMJ_CLI_CLI_H_
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ enum ExitCode : int {
 // Of explicit Runge-Kutta methods, as far as they are given (adaptive.h).
 struct AdaptiveArguments {
   std::optional<double> rtol, atol, step, interval, adjoint_rtol, adjoint_atol;
+  std::optional<double> min_step, max_step, safety;
+  std::optional<std::array<double, 3>> pid;
+  std::optional<std::array<double, 2>> step_ratio;
   std::optional<long> max_steps;
   std::optional<bool> events;
   std::optional<int> checkpoints;

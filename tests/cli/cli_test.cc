@@ -198,7 +198,8 @@ TEST_F(CliTest, Collisions) {
   EXPECT_EQ(backward["collisions"], "smooth-backward");
   EXPECT_NE(exact["loss"], smooth["loss"]);
   EXPECT_EQ(exact["loss"], backward["loss"]);
-  EXPECT_NE(exact["gradient"]["qpos"], backward["gradient"]["qpos"]);
+  // on a floor there is nothing to smooth in its gradient
+  EXPECT_EQ(exact["gradient"]["qpos"], backward["gradient"]["qpos"]);
   expect_error(run + " --collisions smooth --smoothness 0", 2, "expected a width > 0");
   expect_error(run + " --collisions soft", 2, "use mujoco, smooth or smooth-backward");
 }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import common, declaration
+from experiments.impact import tosses
 from experiments.toss import convergence, speeds
 
 
@@ -66,3 +67,15 @@ def test_quick(experiment, tmp_path):
         head, *rows = table.read_text().splitlines()
         assert len(rows) > 1
         assert head
+
+
+def test_classes_of_tosses():
+    """What an experiment calls agreement, and what it does not."""
+    x = {
+        "gradient": np.array([1.00005, 1.1, 1.1, 1.1, np.nan]),
+        "differences": np.ones(5),
+        "bar": np.array([0, 0, 0, 1e-2, 0]),
+        "slowest": np.array([1e-3, 1e-3, 1, 1, 1]),
+    }
+    words = ["agrees", "grazing", "differs", "no differences", "budget"]
+    assert tosses.classify(x).tolist() == words

@@ -6,6 +6,7 @@
 
 #include "base/dual.h"
 #include "stages/position/collision/frame.h"
+#include "stages/position/collision/smooth/capsule_box.h"
 #include "stages/position/collision/smooth/plane_box.h"
 #include "stages/position/collision/smooth/plane_cylinder.h"
 #include "stages/position/collision/smooth/plane_round.h"
@@ -18,29 +19,52 @@ namespace {
 // calls fn with the collider of two types, as a generic lambda; false if there is none
 template <class Fn>
 constexpr bool with_collider(int type1, int type2, const Fn& fn) {
-#define DIFFMJ_PAIR(TYPE1, TYPE2, name)                                           \
-  if (type1 == TYPE1 && type2 == TYPE2) {                                         \
-    fn([](const auto& geom1, const auto& geom2, double width, const auto& emit) { \
-      smooth_##name(geom1, geom2, width, emit);                                   \
-    });                                                                           \
-    return true;                                                                  \
+  const auto is = [&](int first, int second) { return type1 == first && type2 == second; };
+  if (is(mjGEOM_PLANE, mjGEOM_SPHERE)) {
+    fn([](const auto&... x) { smooth_plane_sphere(x...); });
+    return true;
   }
-  DIFFMJ_PAIR(mjGEOM_PLANE, mjGEOM_SPHERE, plane_sphere)
-  DIFFMJ_PAIR(mjGEOM_PLANE, mjGEOM_CAPSULE, plane_capsule)
-  DIFFMJ_PAIR(mjGEOM_PLANE, mjGEOM_ELLIPSOID, plane_ellipsoid)
-  DIFFMJ_PAIR(mjGEOM_PLANE, mjGEOM_CYLINDER, plane_cylinder)
-  DIFFMJ_PAIR(mjGEOM_PLANE, mjGEOM_BOX, plane_box)
-  DIFFMJ_PAIR(mjGEOM_SPHERE, mjGEOM_SPHERE, sphere_sphere)
-  DIFFMJ_PAIR(mjGEOM_SPHERE, mjGEOM_CAPSULE, sphere_capsule)
-  DIFFMJ_PAIR(mjGEOM_SPHERE, mjGEOM_CYLINDER, sphere_cylinder)
-  DIFFMJ_PAIR(mjGEOM_SPHERE, mjGEOM_BOX, sphere_box)
-  DIFFMJ_PAIR(mjGEOM_CAPSULE, mjGEOM_CAPSULE, capsule_capsule)
-#undef DIFFMJ_PAIR
+  if (is(mjGEOM_PLANE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_plane_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_ELLIPSOID)) {
+    fn([](const auto&... x) { smooth_plane_ellipsoid(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_CYLINDER)) {
+    fn([](const auto&... x) { smooth_plane_cylinder(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_plane_box(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_SPHERE)) {
+    fn([](const auto&... x) { smooth_sphere_sphere(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_sphere_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_CYLINDER)) {
+    fn([](const auto&... x) { smooth_sphere_cylinder(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_sphere_box(x...); });
+    return true;
+  }
+  if (is(mjGEOM_CAPSULE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_capsule_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_CAPSULE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_capsule_box(x...); });
+    return true;
+  }
   return false;
-}
-
-bool always_one_contact(int type1, int type2) {
-  return type1 != mjGEOM_PLANE && has_smooth_collider(type1, type2);
 }
 
 // The tangent of a contact's frame. MuJoCo takes the y axis of the world, or the z axis if n is
@@ -67,9 +91,10 @@ struct Tangent {
 struct Writer {
   bool is_far(double dist) const { return dist > margin; }
   void operator()(const SmoothContact<double>& contact) const {
-    if (!(contact.dist <= margin)) return;
+    const double dist = contact.distance();
+    if (!(dist <= margin)) return;
     mjPreContact& to = out[n++];
-    to.dist = contact.dist;
+    to.dist = dist;
     write(contact.pos, to.pos);
     write(contact.n, to.normal);
     if (contact.has_tangent) {
@@ -135,6 +160,7 @@ int collide(const Collider& self, const mjModel* m, const mjData* d, mjPreContac
 // shift, and along the sizes of both
 
 constexpr int kPose = 6, kPoseAndSizes = 12;
+constexpr int kMaxSmooth = 4;  // contacts of a pair
 
 template <int N>
 Vec3<Dual<N>> moving(const Vec3<double>& x, const Vector3& arm, bool shifts) {
@@ -172,16 +198,17 @@ SmoothGeom<Dual<N>> dual_geom(const SmoothGeom<double>& geom, size_t side, const
   return out;
 }
 
-// adds one contact's share
+// adds one contact's share, with or without its fading
 template <int N>
 void contact_pullback(const SmoothContact<Dual<N>>& contact, const PairContactBar& bar,
-                      PairBar& out) {
+                      bool with_fading, PairBar& out) {
+  const Dual<N> dist = with_fading ? contact.distance() : contact.dist;
   const auto dot_bar = [](const Vector3& x_bar, const Vec3<Dual<N>>& x, size_t i) {
     return x_bar[0] * x.x.d[i] + x_bar[1] * x.y.d[i] + x_bar[2] * x.z.d[i];
   };
   const auto along = [&](size_t i) {
-    return bar.dist * contact.dist.d[i] + dot_bar(bar.pos, contact.pos, i) +
-           dot_bar(bar.n, contact.n, i) + dot_bar(bar.tangent, contact.tangent, i);
+    return bar.dist * dist.d[i] + dot_bar(bar.pos, contact.pos, i) + dot_bar(bar.n, contact.n, i) +
+           dot_bar(bar.tangent, contact.tangent, i);
   };
   Vector6 second;
   for (size_t i = 0; i < kPose; i++) second[static_cast<Eigen::Index>(i)] = along(i);
@@ -209,7 +236,7 @@ struct Matcher {
   void operator()(const SmoothContact<Dual<N>>& contact) const {
     for (int i = next; i < n; i++) {
       const mjContact& given = contacts[i];
-      if (std::abs(contact.dist.v - given.dist) > kSame ||
+      if (std::abs(contact.distance().v - given.dist) > kSame ||
           (values(contact.pos) - Vector3(given.pos)).cwiseAbs().maxCoeff() > kSame) {
         continue;
       }
@@ -224,7 +251,7 @@ struct Matcher {
         one.n[1] += tangent.slope * (one.tangent[2] - one.tangent[1]);
         one.tangent.setZero();
       }
-      contact_pullback(contact, one, out);
+      contact_pullback(contact, one, true, out);
       found++;
       return;
     }
@@ -238,16 +265,27 @@ struct Matcher {
   int &next, &found;
 };
 
-// The only contact of a collider, with the cotangents of another.
+// All contacts of a collider, those that leave too.
 template <int N>
-struct Single {
+struct Collector {
   bool is_far(const Dual<N>& /*dist*/) const { return false; }
-  void operator()(const SmoothContact<Dual<N>>& contact) const {
-    contact_pullback(contact, bar, out);
+  void operator()(const SmoothContact<Dual<N>>& contact) const { contacts[n++] = contact; }
+
+  // The one at a place, or the only one; null: none is near.
+  const SmoothContact<Dual<N>>* at(const Vector3& pos, double near) const {
+    if (n == 1) return contacts.data();
+    const SmoothContact<Dual<N>>* found = nullptr;
+    for (size_t i = 0; i < n; i++) {
+      const double distance = (values(contacts[i].pos) - pos).norm();
+      if (distance >= near) continue;
+      near = distance;
+      found = &contacts[i];
+    }
+    return found;
   }
 
-  const PairContactBar& bar;
-  PairBar& out;
+  std::array<SmoothContact<Dual<N>>, kMaxSmooth>& contacts;
+  size_t& n;
 };
 
 template <int N, class Emit>
@@ -276,11 +314,29 @@ bool pullback(const mjModel* m, const mjData* d, double width, int first, int n,
 }
 
 template <int N>
-void backward_pullback(const mjModel* m, const mjData* d, double width, const mjContact& contact,
-                       const ContactBar& bar, PairBar& out) {
-  PairContactBar one{.dist = bar.dist, .pos = bar.pos};
-  contact_frame_pullback(Vector3(contact.frame), Vector3::Zero(), bar.frame, one.n, one.tangent);
-  run_dual<N>(m, d, contact, width, out.pivot, Single<N>{one, out});
+bool backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+                       const ContactBar* bar, PairBar& out) {
+  const mjContact* contacts = d->contact + first;
+  std::array<SmoothContact<Dual<N>>, kMaxSmooth> found;
+  std::array<const SmoothContact<Dual<N>>*, kMaxSmooth> match = {};
+  size_t count = 0;
+  const Collector<N> collector{found, count};
+  run_dual<N>(m, d, contacts[0], width, out.pivot, collector);
+  // a place of a capsule's axis leaves where another is this near
+  const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
+  const double near = 0.5 * std::sqrt(width * half);
+  for (int i = 0; i < n; i++) {
+    const auto k = static_cast<size_t>(i);
+    match[k] = collector.at(Vector3(contacts[i].pos), near);
+    if (!match[k]) return false;
+  }
+  for (int i = 0; i < n; i++) {
+    PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
+    contact_frame_pullback(Vector3(contacts[i].frame), Vector3::Zero(), bar[i].frame, one.n,
+                           one.tangent);
+    contact_pullback(*match[static_cast<size_t>(i)], one, false, out);
+  }
+  return true;
 }
 
 const char* type_name(int type) {
@@ -359,16 +415,13 @@ bool smooth_pullback(const mjModel* m, const mjData* d, double width, int first,
 
 bool smooth_backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
                               const ContactBar* bar, bool sizes, PairBar& out) {
-  const mjContact& contact = d->contact[first];
-  if (n != 1 || !always_one_contact(m->geom_type[contact.geom[0]], m->geom_type[contact.geom[1]])) {
-    return false;
-  }
-  if (sizes) {
-    backward_pullback<kPoseAndSizes>(m, d, width, contact, *bar, out);
-  } else {
-    backward_pullback<kPose>(m, d, width, contact, *bar, out);
-  }
-  return true;
+  const auto& geom = d->contact[first].geom;
+  const int type1 = m->geom_type[geom[0]], type2 = m->geom_type[geom[1]];
+  if (type1 == mjGEOM_PLANE || !has_smooth_collider(type1, type2)) return false;
+  // two contacts of parallel capsules have no one that is smooth
+  if (n > (type2 == mjGEOM_BOX ? 2 : 1)) return false;
+  return sizes ? backward_pullback<kPoseAndSizes>(m, d, width, first, n, bar, out)
+               : backward_pullback<kPose>(m, d, width, first, n, bar, out);
 }
 
 double turning_weight(double sin_tilt, double size, double width) {

@@ -26,9 +26,9 @@ Collider smooth_collider(double width);
 bool smooth_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
                      const ContactBar* bar, bool sizes, PairBar& out);
 
-// MuJoCo's one contact of a pair with the derivative that the smooth one has. False, with nothing
-// added, for pairs whose smooth collider gives several contacts: the exact derivative is smooth
-// there, but for turning (below).
+// MuJoCo's contacts of a pair with the derivatives that smooth ones have. False, with nothing
+// added, where they do not correspond, and for planes: the exact derivative is smooth there, but
+// for turning (below).
 bool smooth_backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
                               const ContactBar* bar, bool sizes, PairBar& out);
 

@@ -18,8 +18,11 @@ struct SmoothGeom {
 
 template <class T>
 struct SmoothContact {
+  T distance() const { return dist + fading; }
+
   T dist;
   Vec3<T> pos, n;
+  T fading = T(0.0);  // how much farther away it is taken to be (smoothing.h, eq. 4)
   // Of the frame, if the collider has one of its own.
   bool has_tangent = false;
   Vec3<T> tangent = {T(0.0), T(0.0), T(0.0)};

@@ -28,7 +28,7 @@ void smooth_plane_box(const SmoothGeom<T>& plane, const SmoothGeom<T>& box, doub
     const Vec3<T> c = box.pos + T(sx * box.size[0]) * box.axis[0] +
                       T(sy * box.size[1]) * box.axis[1] + T(sz * box.size[2]) * box.axis[2];
     SmoothContact<T> contact = plane_point(c, dist, n);
-    contact.dist += fading(a, w);
+    contact.fading = fading(a, w);
     emit(contact);
   }
 }

@@ -46,7 +46,7 @@ void smooth_plane_cylinder(const SmoothGeom<T>& plane, const SmoothGeom<T>& cyli
     const T dist = dot(n, c - plane.pos);
     if (emit.is_far(dist)) return;
     SmoothContact<T> contact = plane_point(c, dist, n);
-    contact.dist += fading(weight, w);
+    contact.fading = fading(weight, w);
     emit(contact);
   };
   const T t = sin_tilt * radius / w;

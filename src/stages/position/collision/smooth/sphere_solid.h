@@ -54,33 +54,37 @@ SolidDistance<T, N> solid_distance(const std::array<T, N>& q, const T& w) {
 }
 
 // outward: what the solid's normal at the sphere is proportional to
-template <class T, class Emit>
-void emit_sphere_solid(const SmoothGeom<T>& sphere, const T& dist_centre, const Vec3<T>& outward,
-                       const Emit& emit) {
-  const T& radius = sphere.size[0];
+template <class T>
+SmoothContact<T> sphere_solid(const Vec3<T>& centre, const T& radius, const T& dist_centre,
+                              const Vec3<T>& outward) {
   const T length = norm(outward);
   // gradient: halfway between opposite faces there is no normal, and none is differentiated
   const Vec3<T> n = length > 1e-15 ? T(-1.0 / length) * outward : Vec3<T>{T(1.0), T(0.0), T(0.0)};
   const T dist = dist_centre - radius;
-  emit(SmoothContact<T>{dist, sphere.pos + (radius + 0.5 * dist) * n, n});
+  return {dist, centre + (radius + 0.5 * dist) * n, n};
+}
+
+template <class T>
+SmoothContact<T> sphere_box(const Vec3<T>& centre, const T& radius, const SmoothGeom<T>& box,
+                            const T& w) {
+  const Vec3<T> from = centre - box.pos;
+  std::array<T, 3> q, sign;
+  for (size_t k = 0; k < 3; k++) {
+    const T x = dot(box.axis[k], from);
+    q[k] = smooth_abs(x, w) - box.size[k];
+    sign[k] = smooth_positive_slope(x, w) - smooth_positive_slope(T(-x), w);
+  }
+  const SolidDistance<T, 3> solid = solid_distance(q, w);
+  Vec3<T> outward = {T(0.0), T(0.0), T(0.0)};
+  for (size_t k = 0; k < 3; k++) outward = outward + (solid.weight[k] * sign[k]) * box.axis[k];
+  return sphere_solid(centre, radius, solid.dist, outward);
 }
 
 template <class T, class Emit>
 void smooth_sphere_box(const SmoothGeom<T>& sphere, const SmoothGeom<T>& box, double width,
                        const Emit& emit) {
   const T w = shape_width(width, box.size[0], box.size[1], box.size[2]);
-  const Vec3<T> from = sphere.pos - box.pos;
-  std::array<T, 3> q, sign;
-  for (size_t k = 0; k < 3; k++) {
-    const T x = dot(box.axis[k], from);
-    q[k] = smooth_abs(x, w) - box.size[k];
-    if (emit.is_far(q[k] - sphere.size[0])) return;
-    sign[k] = smooth_positive_slope(x, w) - smooth_positive_slope(T(-x), w);
-  }
-  const SolidDistance<T, 3> solid = solid_distance(q, w);
-  Vec3<T> outward = {T(0.0), T(0.0), T(0.0)};
-  for (size_t k = 0; k < 3; k++) outward = outward + (solid.weight[k] * sign[k]) * box.axis[k];
-  emit_sphere_solid(sphere, solid.dist, outward, emit);
+  emit(sphere_box(sphere.pos, sphere.size[0], box, w));
 }
 
 template <class T, class Emit>
@@ -99,7 +103,7 @@ void smooth_sphere_cylinder(const SmoothGeom<T>& sphere, const SmoothGeom<T>& cy
   Vec3<T> outward = (solid.weight[1] * sign) * axis;
   // gradient: on the axis there is no direction across, and its weight is 0 unless it is nearest
   if (rho > 1e-15) outward = outward + (solid.weight[0] / rho) * across;
-  emit_sphere_solid(sphere, solid.dist, outward, emit);
+  emit(sphere_solid(sphere.pos, sphere.size[0], solid.dist, outward));
 }
 
 }  // namespace diffmj
