@@ -3,7 +3,9 @@
 #include <benchmark/benchmark.h>
 #include <mujoco/mujoco.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "harness/models.h"
 #include "harness/myo_models.h"
@@ -86,6 +88,31 @@ void bench_gradient(benchmark::State& state, const Scene& scene, const Options& 
   state.counters["step_us"] = 1e6 * loop / nstep / static_cast<double>(state.iterations());
 }
 
+// A backward pass with contacts from distance in units of one without, in turn. counters: states at
+// which max_contacts bit, of all; ratio
+void bench_cfd(benchmark::State& state, const std::string& name, const Cfd& cfd, int nstep) {
+  const Scene plain = myo_scene(name), far = myo_scene(name, {.cfd = cfd});
+  const Vector bar(static_cast<size_t>(nstep + 1) * static_cast<size_t>(plain.model.nv()), 1.0);
+  const Trajectory t = rollout(plain.model, plain.input(), nstep),
+                   t_cfd = rollout(far.model, far.input(), nstep);
+  double without = std::numeric_limits<double>::infinity(), with = without, capped = 0;
+  for (auto _ : state) {
+    const auto best = [&](const Scene& scene, const Trajectory& trajectory, double& least) {
+      const auto start = std::chrono::steady_clock::now();
+      const Gradient g = rollout_pullback(scene.model, trajectory, {.qpos_tangent = bar});
+      least = std::min(least, seconds(start));
+      capped = static_cast<double>(g.cfd_capped);
+    };
+    best(plain, t, without);
+    best(far, t_cfd, with);
+  }
+  state.counters["width"] = cfd.law->width;
+  state.counters["capped"] = capped / nstep;
+  state.counters["plain_us"] = 1e6 * without / nstep;
+  state.counters["cfd_us"] = 1e6 * with / nstep;
+  state.counters["ratio"] = with / without;
+}
+
 const bool kRegistered = [] {
   for (const char* name : {"spin_free", "contact_plane", "contact_plane_ell", "act_muscle",
                            "tendon_wrap", "rk4_mixed", "hand", "humanoid"}) {
@@ -112,6 +139,13 @@ const bool kRegistered = [] {
     benchmark::RegisterBenchmark(("gradient/myo_" + name).c_str(), [name](benchmark::State& state) {
       bench_gradient(state, myo_scene(name), {.nstep = 256, .differences = true});
     });
+  }
+  // the law of the paper's hand, and a narrower one
+  for (const double width : {1.0, 0.1}) {
+    const Cfd cfd{.law = CfdLaw{.width = width, .d_0 = 0.1, .power = 4}};
+    benchmark::RegisterBenchmark(
+        ("cfd/myo_hand_balls/" + std::to_string(width).substr(0, 3)).c_str(),
+        [cfd](benchmark::State& state) { bench_cfd(state, "hand_balls", cfd, 256); });
   }
   return true;
 }();

@@ -6,12 +6,14 @@
 
 #include "base/parallel.h"
 #include "base/require.h"
+#include "integrate/step.h"
 #include "mj/call.h"
 #include "model/workspace.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/recorder.h"
 #include "record/trajectory.h"
+#include "stages/cfd/field.h"
 #include "stages/position/collision.h"
 #include "stages/position/tendon.h"
 
@@ -87,7 +89,19 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
     double* warmstart = t.qacc_warmstart.data() + static_cast<ptrdiff_t>(done) * t.nv;
     std::copy(d->qacc_warmstart, d->qacc_warmstart + t.nv, warmstart);
     try {
-      mj_call("mj_step", [&] { mj_step(m, d); });
+      if (cfd_forward(model.impl())) {
+        const StepInput in{.time = time,
+                           .qpos = row(t.qpos, done, t.nq),
+                           .qvel = row(t.qvel, done, t.nv),
+                           .act = row(t.act, done, t.na),
+                           .qacc_warmstart = row(t.qacc_warmstart, done, t.nv),
+                           .ctrl = input_row(t.ctrl, done, t.nu),
+                           .qfrc_applied = input_row(t.qfrc_applied, done, t.nv),
+                           .xfrc_applied = input_row(t.xfrc_applied, done, 6 * t.nbody)};
+        cfd_step(model.impl(), in, *workspace);
+      } else {
+        mj_call("mj_step", [&] { mj_step(m, d); });
+      }
     } catch (const MujocoError& error) {
       t.outcome = Outcome::kMujocoError;
       t.message = std::string(error.what()) + " (at step " + std::to_string(done) + ")";

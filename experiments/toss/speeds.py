@@ -14,6 +14,7 @@ KINDS = {
     "Euler": "MuJoCo's Euler",
     "discrete": "Tsit5, discrete adjoint",
     "interpolated": "Tsit5, interpolated adjoint",
+    "smooth": "the same, smooth colliders",
 }
 
 
@@ -31,19 +32,20 @@ def measure(body, speeds, tolerance, nthread=0):
     trajectory = common.toss(euler, speeds)
     out["Euler loss"] = common.final_y(trajectory)
     out["Euler"] = common.final_y_gradient(trajectory)
-    for adjoint in ("discrete", "interpolated"):
+    for kind in ("smooth", "discrete", "interpolated"):
         sim = common.adaptive(
             scene,
             tolerance,
-            adjoint=adjoint,
+            adjoint="discrete" if kind == "discrete" else "interpolated",
             adjoint_rtol=adjoint_tolerance,
             adjoint_atol=adjoint_tolerance,
+            collisions="smooth" if kind == "smooth" else "mujoco",
             nthread=nthread,
         )
         trajectory = common.toss(sim, speeds)
-        out[adjoint] = common.final_y_gradient(trajectory)
-    out["loss"] = common.final_y(trajectory)
-    del trajectory  # its record is the largest thing here
+        out[kind] = common.final_y_gradient(trajectory)
+        out["smooth loss" if kind == "smooth" else "loss"] = common.final_y(trajectory)
+        del trajectory  # its record is the largest thing here
     out["differences"] = common.final_y_differences(sim, speeds, STEP)
     return out
 
@@ -114,6 +116,7 @@ def draw(speeds, curves):
         smooth.plot(speeds, x["differences"], ".", color=common.BLACK, markersize=5)
         smooth.plot(speeds, x["discrete"], color=common.SKY, linewidth=1)
         smooth.plot(speeds, x["interpolated"], color=common.VERMILION, linewidth=1.2)
+        smooth.plot(speeds, x["smooth"], "--", color=common.GREEN, linewidth=1.2)
         smooth.set_ylim(*_limits(x["differences"], 0.0))
         smooth.set_xlabel("speed of the throw u0 [m/s]")
     axes[0, 0].set_ylabel("loss: final y [m]")
@@ -125,6 +128,7 @@ def draw(speeds, curves):
         "Tsit5, loss": plt.Line2D([], [], color=common.BLUE, linewidth=1.8),
         "Tsit5, discrete adjoint": plt.Line2D([], [], color=common.SKY),
         "Tsit5, interpolated adjoint": plt.Line2D([], [], color=common.VERMILION),
+        "the same, smooth colliders": plt.Line2D([], [], color=common.GREEN, linestyle="--"),
         "differences of the loss of Tsit5": plt.Line2D([], [], color=common.BLACK, marker="."),
     }
     figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=len(keys))

@@ -4,6 +4,7 @@
 
 #include "diffmj/adaptive.h"
 #include "diffmj/check.h"
+#include "diffmj/collisions.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "diffmj/model.h"

@@ -51,6 +51,9 @@ struct Gradient {
   // Of explicit Runge-Kutta methods: steps that were made again between checkpoints; of continuous
   // adjoints, their own steps and evaluations.
   long nrecomputed = 0, naccepted = 0, nrejected = 0, nevaluation = 0;
+  // Of contacts from distance: states they were looked for at, and those of them with more than
+  // Cfd::max_contacts, where only the nearest were kept.
+  long cfd_evaluations = 0, cfd_capped = 0;
 };
 
 // The exact derivative of the discrete steps that were taken (discrete adjoint), their sizes held

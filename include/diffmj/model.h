@@ -3,11 +3,14 @@
 #define DIFFMJ_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "diffmj/adaptive.h"
+#include "diffmj/cfd.h"
+#include "diffmj/collisions.h"
 
 struct mjModel_;
 typedef struct mjModel_ mjModel;
@@ -55,6 +58,10 @@ struct ModelOptions {
   // muscle's optimal length, of its largest velocity and of activation, so that flat pieces have a
   // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
   double muscle_smoothing = 0;
+  // Smooth colliders in place of MuJoCo's. kSmoothBackward needs the analytic path.
+  CollisionOptions collisions = {};
+  // Contacts from distance, in the backward pass; none: without them. Needs the analytic path.
+  std::optional<Cfd> cfd = {};
   // Of the explicit Runge-Kutta methods; MuJoCo's integrators read none of it.
   AdaptiveOptions adaptive = {};
 };
@@ -90,6 +97,9 @@ class Model {
   // Names what forced a slower path than was asked for; empty if nothing did.
   const std::string& gradient_path_reason() const;
   double muscle_smoothing() const;
+  // Names the pairs of shapes in the model that have MuJoCo's collider although smooth ones were
+  // asked for; empty if there are none.
+  const std::string& collisions_notice() const;
 
   // Body, joint, geom, ... number id as "geom 'floor'", or "geom 3" without a name. type is mjtObj.
   std::string element_name(int type, int id) const;

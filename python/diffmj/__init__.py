@@ -15,6 +15,10 @@ Adaptive steps, accurate through stiff contact, are a matter of the integrator:
 
     sim = diffmj.Simulator("model.xml", integrator="tsit5", rtol=1e-8, atol=1e-8)
 
+A gradient that points towards contact before there is one, without touching the simulation:
+
+    sim = diffmj.Simulator("model.xml", cfd=diffmj.Cfd(width=0.1))
+
 `Simulator.check` says whether the gradient of a model is right at a state.
 """
 
@@ -23,6 +27,7 @@ from ._require_mujoco import require_mujoco as _require_mujoco
 _require_mujoco()  # before the extension is loaded: it must not meet another version's structs
 
 from . import _diffmj  # noqa: E402
+from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
     DivergedError,
@@ -53,6 +58,7 @@ __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
 
 __all__ = [
+    "Cfd",
     "CheckDirection",
     "CheckReport",
     "ConstraintForces",

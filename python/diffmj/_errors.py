@@ -57,7 +57,8 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class FallbackWarning(UserWarning):
-    """The model takes a slower gradient path than was asked for; the text names what forced it."""
+    """The model takes a slower gradient path than was asked for, or has MuJoCo's collider where a
+    smooth one was; the text names what forced it."""
 
 
 for _class in (

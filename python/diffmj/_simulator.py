@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
+from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
     DivergedError,
@@ -94,6 +95,9 @@ class Simulator:
         path: str = "analytic",
         muscle_smoothing: float = 0.0,
         *,
+        collisions: str = "mujoco",
+        smoothness: float = 1e-3,
+        cfd: Cfd | None = None,
         rtol: float | None = None,
         atol: float | None = None,
         max_steps: int | None = None,
@@ -112,7 +116,7 @@ class Simulator:
         step_ratio: tuple[float, float] | None = None,
     ):
         """
-        Everything after muscle_smoothing is of the explicit Runge-Kutta methods, in which a rollout
+        Everything after cfd is of the explicit Runge-Kutta methods, in which a rollout
         of nstep rows is nstep intervals of as many steps as each needs.
 
         Args:
@@ -133,6 +137,16 @@ class Simulator:
                 pass, in units of the muscle's optimal length, of its largest velocity and of
                 activation, so that flat pieces have a slope near their ends: a surrogate of the
                 gradient. Rollouts do not depend on it. 0: the exact gradient.
+            collisions: "mujoco"; "smooth", colliders whose contacts have no jumps or kinks in the
+                geoms' poses and sizes, forward and backward; or "smooth-backward", MuJoCo's
+                contacts with the derivatives of the smooth ones: rollouts have the same bits, and
+                the gradient is a surrogate. Pairs of shapes without a smooth collider keep
+                MuJoCo's, with a FallbackWarning that names them (fallback=False: an
+                UnsupportedError).
+            smoothness: width [m] over which the cases of a collider go over into each other; as it
+                goes to 0 contacts converge to MuJoCo's. "mujoco" does not read it.
+            cfd: contacts from distance, in the backward pass only: a surrogate of the gradient that
+                points towards contact; None: the ordinary gradient.
             rtol, atol: tolerances on each step's error in (tangent) positions, velocities and
                 activations; default 1e-6 and 1e-8.
             max_steps: accepted and rejected steps that a rollout may make; default 100 000.
@@ -186,12 +200,27 @@ class Simulator:
             step_ratio=step_ratio,
         )
         self._model = _load(
-            model, str(integrator), str(path), bool(fallback), float(muscle_smoothing), adaptive
+            model,
+            str(integrator),
+            str(path),
+            bool(fallback),
+            float(muscle_smoothing),
+            str(collisions),
+            float(smoothness),
+            adaptive,
+            cfd,
         )
         if self.gradient_path != path:
             warnings.warn(
                 f"gradients of this model take the path '{self.gradient_path}', slower than "
                 f"'{path}': {self.gradient_path_reason}; fallback=False refuses such models",
+                FallbackWarning,
+                stacklevel=2,
+            )
+        if self.collisions_notice:
+            warnings.warn(
+                f"MuJoCo's own colliders are used, without smoothing, for "
+                f"{self.collisions_notice}; fallback=False refuses such models",
                 FallbackWarning,
                 stacklevel=2,
             )
@@ -259,6 +288,23 @@ class Simulator:
     def muscle_smoothing(self) -> float:
         """Width over which muscles are blurred in the backward pass; 0: not at all."""
         return self._model.muscle_smoothing
+
+    @property
+    def collisions(self) -> str:
+        """Which colliders are used: "mujoco", "smooth" or "smooth-backward"."""
+        return self._model.collisions
+
+    @property
+    def smoothness(self) -> float:
+        """Width of smooth colliders [m]; "mujoco" does not read it."""
+        return self._model.smoothness
+
+    @property
+    def collisions_notice(self) -> str:
+        """Pairs of shapes that have MuJoCo's collider although smooth ones were asked for, in
+        words; empty if there are none.
+        """
+        return self._model.collisions_notice
 
     @property
     def integrator(self) -> str:
@@ -547,9 +593,17 @@ def _load(
     path: str,
     fallback: bool,
     muscle_smoothing: float,
+    collisions: str,
+    smoothness: float,
     adaptive: _diffmj.AdaptiveOptions,
+    cfd: Cfd | None,
 ) -> _diffmj.Model:
-    options = (integrator, path, fallback, muscle_smoothing, adaptive)
+    if cfd is not None and not isinstance(cfd, Cfd):
+        raise InputError(f"Simulator: cfd is {cfd!r}, expected a diffmj.Cfd or None")
+    record = None if cfd is None else cfd._record()
+    options = (
+        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive, record,
+    )  # fmt: skip
     if isinstance(model, mujoco.MjModel):
         return _diffmj.Model.from_address(model._address, *options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):

@@ -482,6 +482,16 @@ class Trajectory:
                 stacklevel=2,
             )
 
+        capped, evaluations = int(np.sum(out.cfd_capped)), int(np.sum(out.cfd_evaluations))
+        if capped:
+            warnings.warn(
+                f"contacts from distance: at {capped} of {evaluations} states there are more than "
+                "max_contacts, and only the nearest were kept; use a larger max_contacts, or a "
+                "smaller width",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
         def shaped(x: Array, *shape: int) -> Array:
             return self._array(x.reshape(len(x), *shape))
 

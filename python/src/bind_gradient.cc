@@ -105,7 +105,9 @@ void bind_gradient(nb::module_& m) {
       .def_prop_ro("nrecomputed", counts(&Gradient::nrecomputed))
       .def_prop_ro("naccepted", counts(&Gradient::naccepted))
       .def_prop_ro("nrejected", counts(&Gradient::nrejected))
-      .def_prop_ro("nevaluation", counts(&Gradient::nevaluation));
+      .def_prop_ro("nevaluation", counts(&Gradient::nevaluation))
+      .def_prop_ro("cfd_evaluations", counts(&Gradient::cfd_evaluations))
+      .def_prop_ro("cfd_capped", counts(&Gradient::cfd_capped));
 
   m.def(
       "rollout_pullback",

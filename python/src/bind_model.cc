@@ -1,8 +1,11 @@
 // include/diffmj/model.h and state.h
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bind.h"
@@ -23,11 +26,14 @@ GradientPath gradient_path_from_name(const std::string& name) {
 }
 
 ModelOptions options(const std::string& integrator, const std::string& gradient_path, bool fallback,
-                     double muscle_smoothing, const AdaptiveOptions& adaptive) {
+                     double muscle_smoothing, const std::string& collisions, double smoothness,
+                     const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
   return {.integrator = integrator_from_name(integrator),
           .path = gradient_path_from_name(gradient_path),
           .fallback = fallback,
           .muscle_smoothing = muscle_smoothing,
+          .collisions = {collisions_from_name(collisions), smoothness},
+          .cfd = cfd,
           .adaptive = adaptive};
 }
 
@@ -71,39 +77,59 @@ void bind_model(nb::module_& m) {
       .def_prop_rw("max_step", get(&StepControl::max_step), set(&StepControl::max_step))
       .def_prop_rw("max_steps", get(&StepControl::max_steps), set(&StepControl::max_steps));
 
+  nb::class_<CfdLaw>(m, "CfdLaw", "Impedance and reference of contacts from distance.")
+      .def(nb::init<>())
+      .def_rw("width", &CfdLaw::width)
+      .def_rw("d_c", &CfdLaw::d_c)
+      .def_rw("d_0", &CfdLaw::d_0)
+      .def_rw("midpoint", &CfdLaw::midpoint)
+      .def_rw("power", &CfdLaw::power)
+      .def_rw("softplus", &CfdLaw::softplus);
+  nb::class_<Cfd>(m, "Cfd", "Contacts from distance.")
+      .def(nb::init<>())
+      .def_rw("law", &Cfd::law, nb::none())
+      .def_rw("geoms", &Cfd::geoms)
+      .def_rw("pairs", &Cfd::pairs)
+      .def_rw("max_contacts", &Cfd::max_contacts)
+      .def_rw("controls_steps", &Cfd::controls_steps)
+      .def_rw("forward", &Cfd::forward);
+
   nb::class_<Model>(m, "Model", "A compiled MuJoCo model, constant and shared by all threads.")
       .def_static(
           "from_file",
           [](const std::string& file, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
+             bool fallback, double muscle_smoothing, const std::string& collisions,
+             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_file(
-                file, options(integrator, path, fallback, muscle_smoothing, adaptive));
+            return Model::from_file(file, options(integrator, path, fallback, muscle_smoothing,
+                                                  collisions, smoothness, adaptive, cfd));
           },
-          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
-          "Reads an MJCF, URDF or MJB file.")
+          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
+          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Reads an MJCF, URDF or MJB file.")
       .def_static(
           "from_xml",
           [](const std::string& mjcf, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
+             bool fallback, double muscle_smoothing, const std::string& collisions,
+             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_xml(mjcf,
-                                   options(integrator, path, fallback, muscle_smoothing, adaptive));
+            return Model::from_xml(mjcf, options(integrator, path, fallback, muscle_smoothing,
+                                                 collisions, smoothness, adaptive, cfd));
           },
-          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
-          "Compiles an MJCF string.")
+          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
+          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Compiles an MJCF string.")
       .def_static(
           "from_address",
           [](uintptr_t address, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const AdaptiveOptions& adaptive) {
+             bool fallback, double muscle_smoothing, const std::string& collisions,
+             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
             // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
-            return Model::from_mjmodel(
-                reinterpret_cast<const mjModel*>(address),
-                options(integrator, path, fallback, muscle_smoothing, adaptive));
+            return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
+                                       options(integrator, path, fallback, muscle_smoothing,
+                                               collisions, smoothness, adaptive, cfd));
           },
-          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "adaptive"_a,
-          "Copies the mjModel at MjModel._address.")
+          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
+          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Copies the mjModel at MjModel._address.")
       .def(
           "tightened",
           [](const Model& model) {
@@ -113,6 +139,16 @@ void bind_model(nb::module_& m) {
           "The same model with the solver run to machine precision and no warm start.")
       .def_prop_ro("muscle_smoothing", &Model::muscle_smoothing,
                    "Width over which muscles are blurred in the backward pass; 0: not at all.")
+      .def_prop_ro(
+          "collisions",
+          [](const Model& model) { return collisions_name(model.options().collisions.mode); },
+          "Which colliders are used: mujoco, smooth or smooth-backward.")
+      .def_prop_ro(
+          "smoothness", [](const Model& model) { return model.options().collisions.smoothness; },
+          "Width of smooth colliders [m].")
+      .def_prop_ro("collisions_notice", &Model::collisions_notice,
+                   "Pairs of shapes that have MuJoCo's collider although smooth ones were asked "
+                   "for; empty if there are none.")
       .def_prop_ro("nq", &Model::nq, "Position coordinates.")
       .def_prop_ro("nv", &Model::nv, "Degrees of freedom.")
       .def_prop_ro("na", &Model::na, "Activations.")

@@ -17,6 +17,7 @@
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "stages/analytic.h"
 #include "stages/position/kinematics.h"
 
 namespace diffmj {
@@ -31,6 +32,11 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
     throw InputError(who + ": the cotangent of efc_force has " +
                      std::to_string(c.efc_force.size()) +
                      " entries, expected one per step, nstep = " + std::to_string(t.nstep));
+  }
+  if (model.impl().cfd) {
+    throw UnsupportedError(who +
+                           ": the cotangent of efc_force is not there with cfd, whose constraint "
+                           "forces are others than the rollout's; leave one of them out");
   }
   const bool stages = model.is_adaptive() || model.integrator() == Integrator::kRk4;
   if (stages || model.gradient_path() == GradientPath::kDifferences) {
@@ -88,6 +94,16 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
   require_force_cotangents(who, model, t, cotangents);
   for (const std::string& name : cotangents.params) (void)parameter_field(name);
+  for (const std::string& name : cotangents.params) {
+    if (!model.impl().cfd) break;
+    ParameterBar asked;
+    double number = 0;
+    asked.field[static_cast<size_t>(parameter_field(name).id)] = Vec(&number, 1);
+    if (!oracle_parameters(model.mj(), asked).any()) continue;
+    throw UnsupportedError(who + ": the gradient in " + name +
+                           " is not there with cfd, for it has no analytic pullback in this model; "
+                           "leave one of them out");
+  }
   if (!cotangents.params.empty() && model.gradient_path() == GradientPath::kDifferences) {
     const std::string& reason = model.gradient_path_reason();
     throw UnsupportedError(
@@ -208,6 +224,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   const auto nv = static_cast<size_t>(t.nv);
   allocate(t, 0, gradient);
   reset_data(model, t.mocap_pos, t.mocap_quat, workspace);
+  workspace.cfd.evaluations = workspace.cfd.capped = 0;
 
   StepBar bar;
   bar.resize(impl, 1, !t.xfrc_applied.empty());
@@ -268,6 +285,8 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   std::copy_n(x_bar.begin() + t.nv, nv, gradient.qvel.begin());
   std::copy_n(x_bar.begin() + 2 * t.nv, gradient.act.size(), gradient.act.begin());
   qpos_cotangent_to_ambient(model, row(t.qpos, 0, t.nq), gradient.qpos_tangent, gradient.qpos);
+  gradient.cfd_evaluations = workspace.cfd.evaluations;
+  gradient.cfd_capped = workspace.cfd.capped;
   if (steps) gradient.nrecomputed = steps->nrecomputed();
   if (continuous) {
     gradient.naccepted = continuous->steps().naccepted;

@@ -97,6 +97,12 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   const std::vector<RowMask::Row>& rows =
       event.release ? mask.set_base_without_leaving(d, event.time) : mask.find(d);
   if (rows.empty()) throw Error("the event '" + event.what + "' is not found again");
+  // gradient: forces from distance do not jump where a contact begins
+  if (impl.cfd && std::any_of(rows.begin(), rows.end(), [](const RowMask::Row& row) {
+        return row.type >= mjCNSTR_CONTACT_FRICTIONLESS;
+      })) {
+    return;
+  }
 
   const double rate = std::copysign(std::max(std::abs(event.rate), kSmallestRate), event.rate);
   const int nv = impl.nv;

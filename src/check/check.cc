@@ -268,6 +268,8 @@ double largest_difference(const Vector& a, const Vector& b) {
 ModelOptions exact_options(const Model& model) {
   ModelOptions options = model.options();
   options.muscle_smoothing = 0;
+  options.cfd = {};
+  if (options.collisions.mode == Collisions::kSmoothBackward) options.collisions = {};
   options.adaptive.adjoint = Adjoint::kDiscrete;
   options.adaptive.events = false;
   return options;
@@ -280,11 +282,28 @@ double compare_with_oracle(const Model& model, const RolloutFunction& function,
   return largest_difference(function.gradient(Model::from_mjmodel(model.mj(), options)), gradient);
 }
 
+// That the check is of the exact gradient, and how far the smooth one is from it.
+std::string compare_with_smooth(const Model& model, const CollisionOptions& collisions,
+                                const RolloutFunction& function, const Vector& gradient) {
+  ModelOptions options = model.options();
+  options.collisions = collisions;
+  const double difference =
+      largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1e", difference);
+  return std::string(
+             "collisions smooth-backward is a surrogate: the check is of the exact "
+             "gradient, and the smooth one differs from that by ") +
+         text + " of the largest entry";
+}
+
 // What the terms of events add to the gradient of a rollout as the user would make it.
 void inspect_events(const Model& user_model, const RolloutInput& input, const CheckOptions& options,
                     const RolloutFunction& function, CheckReport& report) {
   ModelOptions exact = user_model.options();
   exact.muscle_smoothing = 0;
+  exact.cfd = {};
+  if (exact.collisions.mode == Collisions::kSmoothBackward) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
   Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
   if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
@@ -359,6 +378,18 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   if (user_model.muscle_smoothing() > 0) {
     report.advice.push_back(
         "muscle_smoothing is a surrogate: the check is of the gradient without it");
+  }
+  if (user_model.options().cfd) {
+    report.advice.push_back(
+        "contacts from distance (cfd) are a surrogate: the check is of the gradient without them");
+  }
+  const CollisionOptions& collisions = user_model.options().collisions;
+  if (collisions.mode == Collisions::kSmoothBackward) {
+    report.advice.push_back(compare_with_smooth(model, collisions, function, gradient));
+  }
+  if (!user_model.collisions_notice().empty()) {
+    report.advice.push_back("MuJoCo's own colliders are used, unsmoothed, for " +
+                            user_model.collisions_notice());
   }
   const Adjoint adjoint = user_model.options().adaptive.adjoint;
   if (user_model.is_adaptive() && adjoint != Adjoint::kDiscrete) {

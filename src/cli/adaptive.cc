@@ -1,6 +1,7 @@
 #include "adaptive.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -35,6 +36,12 @@ void add_adaptive_options(CLI::App& command, AdaptiveArguments& a) {
   add("--rtol", a.rtol, "X", "relative tolerance on the error of a step (default 1e-6)");
   add("--atol", a.atol, "X", "absolute tolerance (default 1e-8)");
   add("--max-steps", a.max_steps, "N", "accepted and rejected steps of a rollout (default 100000)");
+  add("--min-step", a.min_step, "SECONDS",
+      "a step that is rejected at this size is given up (default 1e-12)");
+  add("--max-step", a.max_step, "SECONDS", "no step is larger (default: the interval)");
+  add("--pid", a.pid, "P I D", "coefficients of the step controller (default 0.2 0.4 0)");
+  add("--safety", a.safety, "X", "share of the step that would just do (default 0.9)");
+  add("--step-ratio", a.step_ratio, "MIN MAX", "of a step to the one before (default 0.2 10)");
   add("--step", a.step, "SECONDS", "constant steps of this size or a little less, no tolerance");
   add("--interval", a.interval, "SECONDS",
       "between rows of states and of controls (default: the model's timestep)");
@@ -67,6 +74,18 @@ AdaptiveOptions read_adaptive_options(Integrator integrator, const AdaptiveArgum
   read("--rtol", a.rtol, [&](double x) { o.stepping.rtol = x; });
   read("--atol", a.atol, [&](double x) { o.stepping.atol = x; });
   read("--max-steps", a.max_steps, [&](long x) { o.stepping.max_steps = x; });
+  read("--min-step", a.min_step, [&](double x) { o.stepping.min_step = x; });
+  read("--max-step", a.max_step, [&](double x) { o.stepping.max_step = x; });
+  read("--pid", a.pid, [&](const std::array<double, 3>& x) {
+    o.stepping.p = x[0];
+    o.stepping.i = x[1];
+    o.stepping.d = x[2];
+  });
+  read("--safety", a.safety, [&](double x) { o.stepping.safety = x; });
+  read("--step-ratio", a.step_ratio, [&](const std::array<double, 2>& x) {
+    o.stepping.shrink = x[0];
+    o.stepping.grow = x[1];
+  });
   read("--step", a.step, [&](double x) { o.step = x; });
   read("--interval", a.interval, [&](double x) { o.interval = x; });
   read("--control", a.control, [&](const std::string& x) { o.control = control_from_name(x); });
@@ -90,6 +109,11 @@ Json json_adaptive(const Model& model) {
     out["rtol"] = o.stepping.rtol;
     out["atol"] = o.stepping.atol;
     out["max_steps"] = o.stepping.max_steps;
+    out["min_step"] = o.stepping.min_step;
+    if (std::isfinite(o.stepping.max_step)) out["max_step"] = o.stepping.max_step;
+    out["pid"] = {o.stepping.p, o.stepping.i, o.stepping.d};
+    out["safety"] = o.stepping.safety;
+    out["step_ratio"] = {o.stepping.shrink, o.stepping.grow};
   }
   out["interval"] = model.interval();
   out["control"] = control_name(o.control);

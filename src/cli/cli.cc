@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "adaptive.h"
+#include "cfd.h"
 
 namespace diffmj::cli {
 namespace {
@@ -30,19 +31,6 @@ double parse_number(const std::string& word, const std::string& where) {
   const auto [stop, status] = std::from_chars(first, last, value);
   if (status == std::errc() && stop == last) return value;
   throw InputError(where + ": '" + word + "' is not a number");
-}
-
-// numbers separated by blanks or commas
-std::vector<double> parse_numbers(const std::string& text, const std::string& where) {
-  constexpr const char* kSeparators = " \t\r,";
-  std::vector<double> numbers;
-  size_t begin = text.find_first_not_of(kSeparators);
-  while (begin != std::string::npos) {
-    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
-    numbers.push_back(parse_number(text.substr(begin, end - begin), where));
-    begin = text.find_first_not_of(kSeparators, end);
-  }
-  return numbers;
 }
 
 void require_nu(const Model& model, const std::string& where, size_t count) {
@@ -123,6 +111,18 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+std::vector<double> parse_numbers(const std::string& text, const std::string& where) {
+  constexpr const char* kSeparators = " \t\r,";
+  std::vector<double> numbers;
+  size_t begin = text.find_first_not_of(kSeparators);
+  while (begin != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(kSeparators, begin), text.size());
+    numbers.push_back(parse_number(text.substr(begin, end - begin), where));
+    begin = text.find_first_not_of(kSeparators, end);
+  }
+  return numbers;
+}
+
 RolloutInput Setup::input() const {
   return {.qpos = state.qpos,
           .qvel = state.qvel,
@@ -166,17 +166,34 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
                   "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
                   " those below")
       ->option_text("NAME");
+  command
+      .add_option("--collisions", options.collisions,
+                  "mujoco (default), smooth, or smooth-backward: MuJoCo's forward, smooth ones in"
+                  " gradients")
+      ->option_text("NAME");
+  command
+      .add_option("--smoothness", options.smoothness,
+                  "width of smooth colliders in metres (default 0.001)")
+      ->option_text("METRES");
   command.add_option("--output", options.output, "write here, at once when all is done")
       ->option_text("FILE");
   add_adaptive_options(command, options.adaptive);
+  add_cfd_options(command, options.cfd);
 }
 
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
   const Integrator integrator = integrator_from_name(options.integrator);
-  const ModelOptions model_options{.integrator = integrator,
-                                   .muscle_smoothing = options.muscle_smoothing,
-                                   .adaptive = read_adaptive_options(integrator, options.adaptive)};
+  const ModelOptions model_options{
+      .integrator = integrator,
+      .muscle_smoothing = options.muscle_smoothing,
+      .collisions = {collisions_from_name(options.collisions), options.smoothness},
+      .cfd = read_cfd_options(options.cfd),
+      .adaptive = read_adaptive_options(integrator, options.adaptive)};
   const Model model = Model::from_file(options.model_file, model_options);
+  if (!model.collisions_notice().empty()) {
+    std::fprintf(stderr, "diffmj: warning: MuJoCo's own colliders are used, unsmoothed, for %s\n",
+                 one_line(model.collisions_notice()).c_str());
+  }
   const bool has_key = !options.key.empty();
   const int settle_steps = steps_in(model, options.settle.value_or(has_key ? 0 : defaults.settle));
   Setup setup{.model_file = options.model_file,

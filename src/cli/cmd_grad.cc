@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "adaptive.h"
+#include "cfd.h"
 #include "cli.h"
 #include "loss.h"
 #include "output.h"
@@ -94,9 +95,14 @@ int run(const GradCommand& command) {
     result["loss"] = {
         {"expression", command.loss}, {"every_step", command.every_step}, {"value", at.value}};
     result["muscle_smoothing"] = setup.model.muscle_smoothing();
+    result["collisions"] = collisions_name(setup.model.options().collisions.mode);
     if (setup.model.is_adaptive()) {
       result["solver"] = json_solver(trajectory);
       result["adjoint"] = json_adjoint(setup.model, gradient);
+    }
+    if (setup.model.options().cfd) {
+      result["cfd"]["evaluations"] = gradient.cfd_evaluations;
+      result["cfd"]["capped"] = gradient.cfd_capped;
     }
     result["gradient"] = gradient_json(setup, gradient);
     result["warnings"] = json_warnings(trajectory.warnings);
@@ -104,6 +110,7 @@ int run(const GradCommand& command) {
   }
   output.finish();
   if (command.csv) report_warnings(trajectory.warnings);
+  report_cfd(gradient);
   return kExitOk;
 }
 

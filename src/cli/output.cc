@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "adaptive.h"
+#include "cfd.h"
 
 namespace diffmj::cli {
 namespace {
@@ -119,6 +120,7 @@ Json json_header(const Setup& setup) {
               {"path", gradient_path_name(model.gradient_path())},
               {"path_reason", model.gradient_path_reason()}};
   if (model.is_adaptive()) out["adaptive"] = json_adaptive(model);
+  if (model.options().cfd) out["cfd"] = json_cfd(*model.options().cfd);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "integrate/tableau.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
@@ -39,11 +40,14 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
   const double h = m->opt.timestep;
   for (size_t i = 0; i < kStages; i++) {
     Workspace::Stage& stage = workspace.stages[i];
-    if (!stage.data) stage.data = make_data(impl);
-    mjData* d = stage.data.get();
-    mju_copy(d->mocap_pos, workspace.data->mocap_pos, 3 * impl.nmocap);
-    mju_copy(d->mocap_quat, workspace.data->mocap_quat, 4 * impl.nmocap);
-    std::copy_n(workspace.data->eq_active, m->neq, d->eq_active);
+    const bool cfd = cfd_forward(impl);
+    if (!stage.data && !cfd) stage.data = make_data(impl);
+    mjData* d = cfd ? workspace.data.get() : stage.data.get();
+    if (!cfd) {
+      mju_copy(d->mocap_pos, workspace.data->mocap_pos, 3 * impl.nmocap);
+      mju_copy(d->mocap_quat, workspace.data->mocap_quat, 4 * impl.nmocap);
+      std::copy_n(workspace.data->eq_active, m->neq, d->eq_active);
+    }
     std::fill(stage.u.begin(), stage.u.end(), 0.0);
     std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
     std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
@@ -55,12 +59,16 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
       add_scaled(stage.act, h * kRk4.A[i][j], before.act_dot);
     }
     const StepInput at = stage_input(in, stage, in.time + kRk4.c[i] * h);
+    mj_call("mj_integratePos", [&] { mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1); });
     try {
-      mj_call("mj_forward", [&] {
-        mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1);
-        write_input(m, d, at);
-        mj_forward(m, d);
-      });
+      if (cfd) {
+        cfd_field(impl, at, i == 0 ? in.qacc_warmstart : workspace.stages[i - 1].qacc, workspace);
+      } else {
+        mj_call("mj_forward", [&] {
+          write_input(m, d, at);
+          mj_forward(m, d);
+        });
+      }
     } catch (const MujocoError&) {
       mj_resetData(m, d);  // MuJoCo left in the middle of something
       throw;
@@ -77,6 +85,40 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
 }
 
 }  // namespace
+
+void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const double h = m->opt.timestep;
+  run_stages(impl, in, workspace);
+  Vec U = workspace.F, act_dot = workspace.saved_act_dot;
+  std::vector<double>& qvel = workspace.direction;
+  std::fill(U.begin(), U.end(), 0.0);
+  std::fill(act_dot.begin(), act_dot.end(), 0.0);
+  qvel.assign(in.qvel.begin(), in.qvel.end());
+  for (size_t i = 0; i < kStages; i++) {
+    const Workspace::Stage& stage = workspace.stages[i];
+    add_scaled(U, h * kRk4.b[i], stage.k);
+    add_scaled(qvel, h * kRk4.b[i], stage.qacc);
+    add_scaled(act_dot, kRk4.b[i], stage.act_dot);
+  }
+  Eigen::VectorXd& act_next = workspace.probe.act_next;
+  if (impl.na > 0) {
+    evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
+                    workspace);
+    std::copy(in.act.begin(), in.act.end(), d->act);
+    std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
+    advance_with_force(impl, m, {}, workspace.probe.b, act_next, workspace);
+  }
+  write_input(m, d, in);
+  mj_call("mj_integratePos", [&] { mj_integratePos(m, d->qpos, U.data(), 1); });
+  std::copy(qvel.begin(), qvel.end(), d->qvel);
+  std::copy_n(act_next.data(), impl.na, d->act);
+  const std::vector<double>& qacc = workspace.stages[kStages - 1].qacc;
+  std::copy(qacc.begin(), qacc.end(), d->qacc);
+  std::copy(qacc.begin(), qacc.end(), d->qacc_warmstart);
+  d->time = in.time + h;
+}
 
 void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace) {
@@ -110,15 +152,15 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     OracleMultipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
     if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
-    std::swap(workspace.data, stage.data);
-    if (impl.path != GradientPath::kAnalytic || stage.nefc > 0) {
+    if (!impl.cfd) std::swap(workspace.data, stage.data);
+    if (!impl.cfd && (impl.path != GradientPath::kAnalytic || stage.nefc > 0)) {
       newton_factorize(m, workspace.data.get(), stage.qacc, workspace);
     }
     stage_field_pullback(
         impl, stage_input(in, stage, in.time + kRk4.c[i] * h), activation_stage ? in.act : CVec(),
         activation_stage ? CVec(act_dot) : CVec(), stage, multipliers,
         {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
-    std::swap(workspace.data, stage.data);
+    if (!impl.cfd) std::swap(workspace.data, stage.data);
   };
   // act_i is a sum over the stages before
   const auto activations = [&](size_t i, Workspace::Stage& stage) {

@@ -13,6 +13,7 @@
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
 
 namespace diffmj {
 namespace {
@@ -67,7 +68,7 @@ RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
     : impl_(impl),
       tableau_(*impl.tableau),
       workspace_(workspace),
-      watch_(impl.options.adaptive.events && can_be_active(impl.mj())) {
+      watch_(impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl)) {
   const mjModel* m = impl.mj();
   nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
   std::sort(nodes_.begin(), nodes_.end());
@@ -286,6 +287,19 @@ void RungeKutta::add_error(ErrorNorm& norm) {
     act_error[k] = end().act[k] - limited(j, embedded);
   }
   norm.add(act_error, start_.act, end().act);
+}
+
+void RungeKutta::add_cfd_error(ErrorNorm& norm) {
+  const Vec error = Vec(workspace_.error).first(static_cast<size_t>(impl_.nv));
+  std::fill(error.begin(), error.end(), 0.0);
+  for (size_t i = 0; i < tableau_.nstage; i++) {
+    if (tableau_.error[i] == 0) continue;
+    StepInput in = input_at(start_.time + tableau_.c[i] * h_, stage(i));
+    in.mask = nullptr;
+    cfd_field(impl_, in, stage(i).qacc, workspace_);
+    eigen(error) += h_ * tableau_.error[i] * eigen(CVec(workspace_.cfd.qacc));
+  }
+  norm.add(error, start_.qvel, end().qvel);
 }
 
 double RungeKutta::first_step(const StepController& controller, const StepStart& start,
@@ -632,7 +646,9 @@ void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& ba
   const bool analytic = impl_.path == GradientPath::kAnalytic,
              constrained = !analytic || at.nefc > 0;
   const StepInput in = input_at(time, at);
-  if (!evaluated) {
+  if (impl_.cfd) {
+    // evaluated by stage_field_pullback
+  } else if (!evaluated) {
     vector_field_evaluate(impl_, in, at.qacc, constrained, workspace_);
     if (!constrained) metric_factorize(impl_, workspace_);
   } else if (constrained) {

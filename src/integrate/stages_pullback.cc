@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "integrate/metric.h"
+#include "stages/cfd/field.h"
 
 namespace diffmj {
 
@@ -21,7 +22,14 @@ void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_f
                           stage.a_bar, multipliers, bar, workspace);
     return;
   }
-  const bool constrained = stage.nefc > 0;
+  // gradient: with contacts from distance, the derivative of F̃ in place of that of F
+  bool constrained = stage.nefc > 0;
+  CVec qacc = stage.qacc;
+  if (impl.cfd) {
+    constrained = cfd_evaluate(impl, at, stage.qacc, workspace);
+    qacc = workspace.cfd.qacc;
+    if (!constrained) metric_factorize(impl, workspace);
+  }
   Matrix& lambda = workspace.lambda;
   if (constrained) {
     solve_lambda(impl, stage.a_bar, lambda, workspace);
@@ -36,7 +44,7 @@ void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_f
   }
   analytic_field_pullback(impl,
                           {.in = at,
-                           .qacc = stage.qacc,
+                           .qacc = qacc,
                            .b = {},
                            .act_from = act_from,
                            .act_dot_from = act_dot_from,

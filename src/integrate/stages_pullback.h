@@ -14,8 +14,8 @@
 namespace diffmj {
 
 // a, act_dot = F(x) at a stage whose evaluation is in the workspace's mjData, H factorised where
-// constraints act. Adds to bar what the stage and the inputs receive of stage.a_bar and of the
-// multipliers.
+// constraints act; with contacts from distance it is evaluated here. Adds to bar what the stage and
+// the inputs receive of stage.a_bar and of the multipliers.
 void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_from,
                           CVec act_dot_from, Workspace::Stage& stage,
                           const OracleMultipliers& multipliers, const VectorFieldBar& bar,

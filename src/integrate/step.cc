@@ -6,6 +6,7 @@
 #include "integrate/metric.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
 #include "stages/probes.h"
 #include "stages/vector_field.h"
 
@@ -82,14 +83,40 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
   }
 }
 
-// Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep.
+void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  if (m->opt.integrator == mjINT_RK4) {
+    cfd_rk4_step(impl, in, workspace);
+    return;
+  }
+  cfd_field(impl, in, in.qacc_warmstart, workspace);
+  mj_call("mj_Euler", [&] {
+    if (impl.advance == Advance::kImplicit) {
+      mj_implicit(m, d);
+    } else {
+      mj_Euler(m, d);
+    }
+  });
+}
+
+// Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep. gradient:
+// with contacts from distance a is that of F, and its derivative that of F̃ (derivations/cfd.md, eq.
+// 6 to 8)
 void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
   const double h = m->opt.timestep;
-  const bool implicit = has_metric(impl, bar), constrained = in.nefc != 0;
-  vector_field_evaluate(impl, in, qacc, constrained, workspace);
+  const bool implicit = has_metric(impl, bar);
+  bool constrained = in.nefc != 0;
+  CVec field_qacc = qacc;
+  if (impl.cfd) {
+    constrained = cfd_evaluate(impl, in, qacc, workspace);
+    field_qacc = workspace.cfd.qacc;
+  } else {
+    vector_field_evaluate(impl, in, qacc, constrained, workspace);
+  }
 
   std::vector<double>&b = workspace.b, &increment = workspace.direction;
   for (size_t k = 0; k < b.size(); k++) {
@@ -135,11 +162,12 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   }
   analytic_field_pullback(impl,
                           {.in = in,
-                           .qacc = qacc,
+                           .qacc = field_qacc,
                            .b = b,
                            .act_from = {},
                            .act_dot_from = {},
                            .constrained = constrained,
+                           .qacc_step = qacc,
                            .force_bar = bar.efc_force},
                           constrained ? lambda : mu, multipliers,
                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},

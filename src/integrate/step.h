@@ -37,6 +37,11 @@ struct StepBar {
 void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                    Workspace& workspace);
 
+// mj_step with forces from distance (Cfd::forward), from the state and inputs in `in`; the result
+// is in the workspace's mjData.
+void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+
 // The paths it chooses from.
 void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace);

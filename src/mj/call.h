@@ -9,6 +9,7 @@
 #include <string>
 
 #include "diffmj/error.h"
+#include "mj/collider.h"
 
 namespace diffmj {
 
@@ -35,6 +36,7 @@ class MessageScope {
  private:
   std::jmp_buf* outer_jump_;
   void* outer_handler_;
+  ColliderInEffect collider_;
 };
 }  // namespace internal
 

@@ -109,6 +109,15 @@ void RowMask::hold(mjData* d) {
   }
 }
 
+void RowMask::hold_limits(mjData* d) {
+  find(d);
+  for (const std::vector<Row>* rows : {&rows_, &still_}) {
+    for (const Row& row : *rows) {
+      if (is_limit(row.type)) d->efc_aref[row.first] = -kFar;
+    }
+  }
+}
+
 const RowMask::Row& earliest(const std::vector<RowMask::Row>& rows) {
   return *std::max_element(rows.begin(), rows.end(),
                            [](const auto& a, const auto& b) { return a.since() < b.since(); });

@@ -35,6 +35,8 @@ class RowMask {
   const std::vector<Row>& find(const mjData* d);
   // And takes its force away.
   void hold(mjData* d);
+  // The same of limits alone: where contacts begin from distance, none of them begins at once.
+  void hold_limits(mjData* d);
   // Of the last find() or hold().
   const std::vector<Row>& rows() const { return rows_; }
   // Limits and contacts of the base are gone; those that are still there and leave: their rate is

@@ -21,6 +21,8 @@
 #include "model/workspace.h"
 #include "record/checkpoints.h"
 #include "stages/analytic.h"
+#include "stages/cfd/pairs.h"
+#include "stages/position/collision/smooth.h"
 
 namespace diffmj {
 namespace {
@@ -125,6 +127,8 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   tight_->opt.disableflags |= mjDSBL_WARMSTART;
 
   choose_path();
+  choose_collider();
+  choose_cfd();
   choose_advance();
 }
 
@@ -272,6 +276,41 @@ void ModelImpl::choose_path() {
   }
 }
 
+void ModelImpl::choose_cfd() {
+  if (!options.cfd) return;
+  if (path != GradientPath::kAnalytic) {
+    throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
+                           (path_reason.empty() ? std::string("was asked to take another")
+                                                : "cannot take it: " + path_reason) +
+                           "; leave cfd out");
+  }
+  cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
+}
+
+void ModelImpl::choose_collider() {
+  const CollisionOptions& o = options.collisions;
+  if (o.mode == Collisions::kMujoco) return;
+  if (!(o.smoothness > 0) || std::isinf(o.smoothness)) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", o.smoothness);
+    throw InputError(std::string("smoothness is ") + text + ", expected a width > 0 in metres");
+  }
+  if (o.mode == Collisions::kSmoothBackward && path != GradientPath::kAnalytic) {
+    throw UnsupportedError(
+        "collisions smooth-backward needs the gradient path 'analytic', and this model " +
+        (path_reason.empty() ? std::string("was asked to take another")
+                             : "cannot take it: " + path_reason) +
+        "; use collisions smooth or mujoco");
+  }
+  collisions_notice = pairs_without_smooth_collider(mj_.get());
+  if (!collisions_notice.empty() && !options.fallback) {
+    throw UnsupportedError(
+        "there is no smooth collider for " + collisions_notice +
+        ", and fallback is off: allow MuJoCo's collider there (fallback = true)");
+  }
+  collider_ = smooth_collider(o.smoothness);
+}
+
 // Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,
 // flags): without implicit damping mj_Euler takes qacc, otherwise it solves for the force.
 void ModelImpl::choose_advance() {
@@ -392,9 +431,24 @@ Adjoint adjoint_from_name(const std::string& name) {
   throw InputError("adjoint '" + name + "' is not known; use discrete, interpolated or backsolve");
 }
 
+const char* collisions_name(Collisions mode) {
+  return mode == Collisions::kMujoco   ? "mujoco"
+         : mode == Collisions::kSmooth ? "smooth"
+                                       : "smooth-backward";
+}
+
+Collisions collisions_from_name(const std::string& name) {
+  for (const Collisions x :
+       {Collisions::kMujoco, Collisions::kSmooth, Collisions::kSmoothBackward}) {
+    if (name == collisions_name(x)) return x;
+  }
+  throw InputError("collisions '" + name + "' is not known; use mujoco, smooth or smooth-backward");
+}
+
 GradientPath Model::gradient_path() const { return impl_->path; }
 const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
 double Model::muscle_smoothing() const { return impl_->muscle_smoothing; }
+const std::string& Model::collisions_notice() const { return impl_->collisions_notice; }
 
 std::vector<std::string> parameter_names() {
   std::vector<std::string> names;

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "diffmj/model.h"
+#include "mj/collider.h"
 #include "mj/handle.h"
 
 namespace diffmj {
 
+class CfdModel;  // stages/cfd/pairs.h
 class Workspace;
 template <class Real>
 struct TableauOf;  // integrate/tableau.h
@@ -46,6 +48,14 @@ class ModelImpl {
   GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
   const double muscle_smoothing;  // as in options
+  // Names the pairs of shapes that have no smooth collider but were asked to; empty if there are
+  // none.
+  std::string collisions_notice;
+  // What MuJoCo's calls on this model ask for; null: MuJoCo's own colliders.
+  const Collider* collider() const {
+    return options.collisions.mode == Collisions::kSmooth ? &collider_ : nullptr;
+  }
+  std::unique_ptr<const CfdModel> cfd;  // contacts from distance; null: none
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
   std::unique_ptr<Workspace> take_workspace() const;
@@ -56,14 +66,17 @@ class ModelImpl {
   void tighten(mjOption& opt) const;
   void refuse_unsupported() const;
   void choose_path();
+  void choose_cfd();
   void choose_advance();
+  void choose_collider();
 
+  Collider collider_;
   MjModelPtr mj_, tight_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
-// A workspace for the length of a scope.
+// A workspace for the length of a scope, in which MuJoCo collides as the model asks.
 class WorkspaceLease {
  public:
   explicit WorkspaceLease(const ModelImpl& impl);
@@ -76,6 +89,7 @@ class WorkspaceLease {
  private:
   const ModelImpl& impl_;
   std::unique_ptr<Workspace> workspace_;
+  ColliderScope collider_;
 };
 
 // User callbacks would run on our threads, without Python's lock: refused by name.

@@ -1,5 +1,7 @@
 #include "model/workspace.h"
 
+#include <algorithm>
+
 #include "integrate/tableau.h"
 #include "mj/call.h"
 
@@ -10,6 +12,15 @@ MjDataPtr make_data(const ModelImpl& impl) {
   mj_call("mj_makeData", [&] { made = mj_makeData(impl.mj()); });
   if (!made) throw MemoryError("mj_makeData: MuJoCo could not allocate the data of this model");
   return MjDataPtr(made);
+}
+
+void reset_keeping_mocap(const ModelImpl& impl, Workspace& workspace) {
+  mjData* d = workspace.data.get();
+  const std::vector<double> pos(d->mocap_pos, d->mocap_pos + 3 * impl.nmocap),
+      quat(d->mocap_quat, d->mocap_quat + 4 * impl.nmocap);
+  mj_resetData(impl.mj(), d);
+  std::copy(pos.begin(), pos.end(), d->mocap_pos);
+  std::copy(quat.begin(), quat.end(), d->mocap_quat);
 }
 
 Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()), tendon_fits(impl.mj()) {
@@ -79,7 +90,7 @@ void ModelImpl::give_back(std::unique_ptr<Workspace> workspace) const {
 }
 
 WorkspaceLease::WorkspaceLease(const ModelImpl& impl)
-    : impl_(impl), workspace_(impl.take_workspace()) {}
+    : impl_(impl), workspace_(impl.take_workspace()), collider_(impl.collider()) {}
 
 WorkspaceLease::~WorkspaceLease() { impl_.give_back(std::move(workspace_)); }
 

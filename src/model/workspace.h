@@ -10,6 +10,7 @@
 #include "mj/row_match.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
+#include "stages/cfd/scratch.h"
 #include "stages/position/kinematics.h"
 #include "stages/position/tendon.h"
 
@@ -19,6 +20,11 @@ enum class Zone : int;  // stages/acceleration/constraint_solve.h
 
 // mj_makeData; MemoryError if it does not fit.
 MjDataPtr make_data(const ModelImpl& impl);
+
+class Workspace;
+// After an error of MuJoCo, which left in the middle of something: mj_resetData, but for mocap
+// poses.
+void reset_keeping_mocap(const ModelImpl& impl, Workspace& workspace);
 
 class Workspace {
  public:
@@ -65,6 +71,13 @@ class Workspace {
     std::vector<double> pos;  // of efc_pos, through aref, the impedance and so R
   };
   RowsBar rows_bar;
+  // What aref has for a violation, and its slope in pos. Of contacts from distance; empty: pos -
+  // margin, 1.
+  struct Violation {
+    double value = 0, slope = 1;
+  };
+  std::vector<Violation> violation;  // nefc
+  CfdScratch cfd;
   std::vector<TendonBar> tendons;  // ntendon
   TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv

@@ -171,6 +171,7 @@ class AdaptiveRollout {
     if (method_.step(x_.start(), in, h, times_)) {
       ErrorNorm norm = controller_->error_norm();
       method_.add_error(norm);
+      if (impl_.cfd && impl_.options.cfd->controls_steps) method_.add_cfd_error(norm);
       error = norm.value();
     }
     remember_first_rates();

@@ -5,6 +5,7 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
 #include "stages/oracle.h"
 
 namespace diffmj {
@@ -26,6 +27,10 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
                                 : "steps that are differentiated by differences" +
                                       (reason.empty() ? "" : " (" + reason + ")")) +
                            "; use Euler, implicit or implicitfast");
+  }
+  if (cfd_forward(model.impl())) {
+    throw UnsupportedError(
+        "constraint_forces: not there in rollouts with forces from distance (Cfd::forward)");
   }
   const mjModel* m = model.mj();
   WorkspaceLease workspace(model.impl());

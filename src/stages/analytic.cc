@@ -167,6 +167,7 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
+  workspace.violation.clear();
   mj_call("the stages of a step", [&] {
     write_input(m, d, in);
     mj_kinematics(m, d);
@@ -241,7 +242,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                                workspace.tendon_y, s, params);
     }
     if (metric && !same) {
-      eigen(Vec(workspace.difference_ab)) = eigen(problem.qacc) - eigen(problem.b);
+      const CVec step = problem.qacc_step.empty() ? problem.qacc : problem.qacc_step;
+      eigen(Vec(workspace.difference_ab)) = eigen(step) - eigen(problem.b);
       s.use(m, d, mu, s.U);
       s.use(m, d, workspace.difference_ab, s.C);
       mass_form_pullback(m, d, 1, s.U, s.C, s, params);

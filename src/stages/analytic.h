@@ -34,6 +34,9 @@ struct AnalyticProblem {
   CVec act_from, act_dot_from;  // na: as of OracleProblem
   // As of evaluate_analytic; if so the zones are decided (newton_factorize).
   bool constrained = false;
+  // nv: a of the metric's terms, where that of the field is another one (contacts from distance);
+  // empty: qacc
+  CVec qacc_step = {};
   CVec force_bar = {};  // nefc: cotangent of the constraint forces, of one cotangent; empty: 0
 };
 

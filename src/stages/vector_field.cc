@@ -7,6 +7,7 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
 
 namespace diffmj {
 namespace {
@@ -45,6 +46,11 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
     last = now;
   };
   times.count++;
+  if (cfd_forward(impl)) {
+    cfd_field(impl, in, in.qacc_warmstart, workspace);
+    lap(times.constraint);
+    return;
+  }
   try {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
@@ -64,12 +70,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
       times.solver_niter += d->solver_niter[i];
     }
   } catch (const MujocoError&) {
-    // MuJoCo left in the middle of something
-    const std::vector<double> pos(d->mocap_pos, d->mocap_pos + 3 * impl.nmocap),
-        quat(d->mocap_quat, d->mocap_quat + 4 * impl.nmocap);
-    mj_resetData(m, d);
-    std::copy(pos.begin(), pos.end(), d->mocap_pos);
-    std::copy(quat.begin(), quat.end(), d->mocap_quat);
+    reset_keeping_mocap(impl, workspace);
     throw;
   }
 }

@@ -37,15 +37,20 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
   const Json given =
       json(run +
            "dopri5 --rtol 1e-3 --atol 1e-4 --max-steps 70 --interval 0.5 --control linear "
-           "--events false "
+           "--events false --min-step 1e-9 --max-step 0.2 --pid 0.1 0.3 0.05 --safety 0.8 "
+           "--step-ratio 0.3 5 "
            "--adjoint interpolated --checkpoints 3 --adjoint-rtol 1e-5 --adjoint-atol 1e-6");
   EXPECT_EQ(given["adaptive"], Json({{"rtol", 1e-3},
                                      {"atol", 1e-4},
                                      {"max_steps", 70},
+                                     {"min_step", 1e-9},
+                                     {"max_step", 0.2},
+                                     {"pid", {0.1, 0.3, 0.05}},
+                                     {"safety", 0.8},
+                                     {"step_ratio", {0.3, 5.0}},
                                      {"interval", 0.5},
                                      {"control", "linear"},
                                      {"events", false},
-                                     {"events", true},
                                      {"adjoint", "interpolated"},
                                      {"checkpoints", 3},
                                      {"adjoint_rtol", 1e-5},
@@ -54,9 +59,12 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
   EXPECT_EQ(defaults["adaptive"], Json({{"rtol", 1e-6},
                                         {"atol", 1e-8},
                                         {"max_steps", 100000},
+                                        {"min_step", 1e-12},
+                                        {"pid", {0.2, 0.4, 0.0}},
+                                        {"safety", 0.9},
+                                        {"step_ratio", {0.2, 10.0}},
                                         {"interval", 0.01},
                                         {"control", "hold"},
-                                        {"events", true},
                                         {"events", true},
                                         {"adjoint", "discrete"}}));
   for (const std::string method : {"explicit_euler", "heun", "midpoint", "ralston", "dopri8"}) {
@@ -72,7 +80,8 @@ TEST_F(CliTest, AdaptiveOptionsNeedAMethod) {
     for (const std::string option :
          {"--rtol 1", "--atol 1", "--max-steps 9", "--step 1", "--interval 1", "--control hold",
           "--events true", "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1",
-          "--adjoint-atol 1"}) {
+          "--adjoint-atol 1", "--min-step 1", "--max-step 1", "--pid 1 1 1", "--safety .5",
+          "--step-ratio .5 2"}) {
       const std::string name = option.substr(0, option.find(' '));
       std::string run = command + " slider.xml ";
       run += option;
@@ -92,6 +101,11 @@ TEST_F(CliTest, WrongAdaptiveOptionIsOneLine) {
   expect_error(run + "tsit5 --rtol 0 --atol 0", 2, "rtol + atol");
   expect_error(run + "tsit5 --atol nan", 2, "atol is nan");
   expect_error(run + "tsit5 --max-steps 0", 2, "max_steps is 0");
+  expect_error(run + "tsit5 --max-step 0", 2, "max_step is 0");
+  expect_error(run + "tsit5 --pid 1 0 1", 2, "i (of pid) is 0");
+  expect_error(run + "tsit5 --pid 1 1", 2, "--pid");
+  expect_error(run + "tsit5 --safety 1", 2, "safety is 1");
+  expect_error(run + "tsit5 --step-ratio 2 3", 2, "shrink (of step_ratio) is 2");
   expect_error(run + "tsit5 --step 0", 2, "--step is 0, expected a time above 0");
   expect_error(run + "tsit5 --step inf", 2, "step is inf");
   expect_error(run + "tsit5 --interval -1", 2, "--interval is -1, expected a time above 0");

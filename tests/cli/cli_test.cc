@@ -188,6 +188,22 @@ TEST_F(CliTest, MuscleSmoothing) {
   expect_error(run + " --muscle-smoothing -1", 2, "expected a width of at least 0");
 }
 
+// colliders of the rollout, or of the gradient alone
+TEST_F(CliTest, Collisions) {
+  const std::string run = "grad " + zoo("humanoid") + " --settle 0.5 --nstep 20";
+  const Json exact = json(run), smooth = json(run + " --collisions smooth --smoothness 0.01"),
+             backward = json(run + " --collisions smooth-backward --smoothness 0.01");
+  EXPECT_EQ(exact["collisions"], "mujoco");
+  EXPECT_EQ(smooth["collisions"], "smooth");
+  EXPECT_EQ(backward["collisions"], "smooth-backward");
+  EXPECT_NE(exact["loss"], smooth["loss"]);
+  EXPECT_EQ(exact["loss"], backward["loss"]);
+  // on a floor there is nothing to smooth in its gradient
+  EXPECT_EQ(exact["gradient"]["qpos"], backward["gradient"]["qpos"]);
+  expect_error(run + " --collisions smooth --smoothness 0", 2, "expected a width > 0");
+  expect_error(run + " --collisions soft", 2, "use mujoco, smooth or smooth-backward");
+}
+
 TEST_F(CliTest, LossNamesJoints) {
   const std::string run = "grad " + zoo("humanoid") + " --nstep 2 --csv --loss ";
   EXPECT_EQ(diffmj(run + "'qpos[root,2]'").out, diffmj(run + "'qpos[2]'").out);

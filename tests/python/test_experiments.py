@@ -33,7 +33,7 @@ def test_toss_converges():
 def test_oscillation():
     smooth = np.linspace(0, 1, 11)
     rough = smooth + 0.5 * (-1.0) ** np.arange(11)
-    curves = {"Euler": rough, "discrete": smooth, "interpolated": smooth, "differences": smooth}
+    curves = dict.fromkeys((*speeds.KINDS, "differences"), smooth) | {"Euler": rough}
     out = speeds.summary(curves)
     assert out["Euler"]["oscillation"] == pytest.approx(10)
     assert out["discrete"] == {"oscillation": 1, "median": 0, "95 %": 0}

@@ -6,6 +6,8 @@
 
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/law.h"
+#include "stages/cfd/pairs.h"
 
 namespace diffmj {
 namespace {
@@ -89,9 +91,9 @@ class Parameters {
       to[static_cast<size_t>(row * width + k)] += weight * x[k];
     }
   }
-  // K, B, I and R of n rows that share solref and solimp
+  // K, B, I and R of n rows that share solref and solimp; law: of a contact from distance
   void softness(int i, int n, const mjtNum* solref, const mjtNum* solimp, bool own_friction_ref,
-                ConstraintBar& out) const {
+                ConstraintBar& out, const CfdLaw* law = nullptr) const {
     const Solimp s(solimp);
     const double dmax = s.value[1];
     const bool standard = solref[0] > 0, mixed = standard != (solref[1] > 0);
@@ -100,7 +102,7 @@ class Parameters {
       const int row = i + k;
       const mjtNum* KBIP = d_->efc_KBIP + 4 * static_cast<ptrdiff_t>(row);
       const double K = KBIP[0], B = KBIP[1], I = KBIP[2];
-      const double p = at(bar_.aref, row), r = d_->efc_pos[row] - d_->efc_margin[row];
+      const double p = at(bar_.aref, row), r = row_violation(d_, row, workspace_).value;
       const double K_bar = -p * I * r, B_bar = -p * d_->efc_vel[row];
       I_bar -= p * K * r;
       if (force_scales(d_, i, row, workspace_)) {
@@ -126,7 +128,11 @@ class Parameters {
     const bool together = d_->efc_type[i] == mjCNSTR_EQUALITY && n > 1;
     const double r = together ? mju_norm(d_->efc_pos + i, n) : d_->efc_pos[i] - d_->efc_margin[i];
     for (int k = 0; k < mjNIMP; k++) out.solimp[k] += s.moves[k] ? solimp_bar[k] : 0;
-    impedance_pullback(solimp, r, I_bar, out.solimp);
+    if (law && r > 0) {
+      cfd_impedance_pullback(*law, solimp, r, I_bar, out.solimp);
+    } else {
+      impedance_pullback(solimp, r, I_bar, out.solimp);
+    }
   }
 
   void equality(int i, int n, int id) const {
@@ -181,12 +187,19 @@ class Parameters {
     add(Parameter::kJntRange, 2 * joint + (J < 0), -J * range_bar);
   }
 
+  // of a contact from distance, else null
+  const CfdLaw* law_of(const mjContact& contact) const {
+    if (workspace_.violation.empty()) return nullptr;
+    return &workspace_.cfd.model->law(
+        workspace_.cfd.law[static_cast<size_t>(&contact - d_->contact)]);
+  }
+
   void contact(int i, int n, const mjContact& contact) const {
     ConstraintBar bar;
     const bool own = (contact.solreffriction[0] > 0) == (contact.solreffriction[1] > 0) &&
                      !mju_isZero(contact.solreffriction, mjNREF);
     softness(i, n, contact.solref, contact.solimp,
-             own && d_->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC, bar);
+             own && d_->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC, bar, law_of(contact));
     for (int k = 0; k < n; k++) bar.margin -= at(bar_.pos, i + k);
     if (d_->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC) {
       elliptic_friction(i, contact, bar);

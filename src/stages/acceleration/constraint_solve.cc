@@ -331,8 +331,9 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
       bar.J_a[row] = -p;
       bar.aref[row] = p;
       bar.J_v[row] = -B * p;
-      bar.pos[row] -= K * imp * p;
-      imp_bar -= K * (d->efc_pos[row] - d->efc_margin[row]) * p;
+      const Workspace::Violation r = row_violation(d, i + j, workspace);
+      bar.pos[row] -= K * imp * r.slope * p;
+      imp_bar -= K * r.value * p;
       if (scales) imp_bar += bar.J_lambda[row] * J_lambda[row] / (imp * (1 - imp));
     }
     add_impedance_bar(m, d, i, imp_bar, bar.pos);

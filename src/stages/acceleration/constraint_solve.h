@@ -65,6 +65,12 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
                                Workspace& workspace);
 
+// What aref of row i has for a violation: pos - margin, of contacts from distance its softplus.
+inline Workspace::Violation row_violation(const mjData* d, int i, const Workspace& workspace) {
+  if (!workspace.violation.empty()) return workspace.violation[static_cast<size_t>(i)];
+  return {d->efc_pos[i] - d->efc_margin[i], 1};
+}
+
 // Is f of row i proportional to 1/R? Not where friction slides, nor where R is as small as MuJoCo
 // lets it be. first is the first row of i's contact, or i.
 bool force_scales(const mjData* d, int first, int i, const Workspace& workspace);

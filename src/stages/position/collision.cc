@@ -10,6 +10,7 @@
 #include "stages/position/collision/differences.h"
 #include "stages/position/collision/nearest.h"
 #include "stages/position/collision/plane.h"
+#include "stages/position/collision/smooth.h"
 
 namespace diffmj {
 namespace {
@@ -33,9 +34,32 @@ bool is_nearest(int type1, int type2) {
                                     type2 == mjGEOM_CYLINDER || type2 == mjGEOM_BOX);
 }
 
+// How much of what turns about a plane's normal is differentiated: all, unless derivatives are
+// smooth.
+double turning_of(const ModelImpl& impl, const std::array<GeomPose, 2>& geom) {
+  const CollisionOptions& o = impl.options.collisions;
+  const GeomPose& other = geom[1];
+  if (o.mode != Collisions::kSmoothBackward || geom[0].type != mjGEOM_PLANE) return 1;
+  const double sin_tilt = geom[0].axis(2).cross(other.axis(2)).norm();
+  // a capsule turns a contact's frame, which has the distance of its ends for a lever
+  const double size = other.type == mjGEOM_CAPSULE ? other.size[1] : other.size[0];
+  return turning_weight(sin_tilt, size, o.smoothness);
+}
+
+// takes the tangents' turn about the normal out of the cotangents of a frame, all of it for 0
+ContactBar without_turn(const mjContact& contact, double turning, const ContactBar& bar) {
+  ContactBar out = bar;
+  const Rotation frame(contact.frame);
+  const Eigen::RowVector3d y = frame.row(1), z = frame.row(2);
+  out.frame.row(1) -= (1 - turning) * z.dot(bar.frame.row(1)) * z;
+  out.frame.row(2) -= (1 - turning) * y.dot(bar.frame.row(2)) * y;
+  return out;
+}
+
 // MuJoCo's colliders in closed form; false, with out half written, if a contact is not known
-bool primitive_pullback(const mjModel* m, const mjData* d, int first, int n, const ContactBar* bar,
-                        PairBar& out) {
+bool primitive_pullback(const ModelImpl& impl, const mjData* d, int first, int n,
+                        const ContactBar* bar, PairBar& out) {
+  const mjModel* m = impl.mj();
   const mjContact* contacts = d->contact + first;
   const std::array<GeomPose, 2> geom = {GeomPose(m, d, contacts[0].geom[0]),
                                         GeomPose(m, d, contacts[0].geom[1])};
@@ -53,11 +77,14 @@ bool primitive_pullback(const mjModel* m, const mjData* d, int first, int n, con
   if (!plane && !boxes && !is_nearest(type1, type2)) return false;
   const Vector3 tangent =
       plane && type2 == mjGEOM_CAPSULE ? geom[1].axis(2) : Vector3(Vector3::Zero());
+  const double turning = turning_of(impl, geom);
   for (int i = 0; i < n; i++) {
     if (!bar[i].any()) continue;
     const PairContact contact(contacts[i]);
-    const PairContactBar one = contact_bar(contact, tangent, bar[i]);
-    if (!(plane   ? plane_pullback(geom, contact, one, out)
+    const bool turns = turning < 1 && type2 == mjGEOM_CAPSULE;
+    const PairContactBar one =
+        contact_bar(contact, tangent, turns ? without_turn(contacts[i], turning, bar[i]) : bar[i]);
+    if (!(plane   ? plane_pullback(geom, contact, one, turning, out)
           : boxes ? box_box_pullback(geom, contact, one, out)
                   : nearest_pullback(geom, contact, {}, one, out))) {
       return false;
@@ -75,7 +102,25 @@ bool closed_form_pullback(const ModelImpl& impl, int first, int n, const Contact
   if (is_iterative(impl.mj(), geom[0], geom[1])) {
     return convex_pullback(impl, first, n, bar, workspace, out);
   }
-  return primitive_pullback(impl.mj(), d, first, n, bar, out);
+  return primitive_pullback(impl, d, first, n, bar, out);
+}
+
+// The same of the colliders that the model's derivatives are of.
+static bool geometry_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+                              bool sizes, Workspace& workspace, PairBar& out) {
+  const mjModel* m = impl.mj();
+  const mjData* d = workspace.data.get();
+  const auto& geom = d->contact[first].geom;
+  const auto& [mode, width] = impl.options.collisions;
+  if (mode == Collisions::kSmooth &&
+      has_smooth_collider(m->geom_type[geom[0]], m->geom_type[geom[1]])) {
+    return smooth_pullback(m, d, width, first, n, bar, sizes, out);
+  }
+  if (mode == Collisions::kSmoothBackward &&
+      smooth_backward_pullback(m, d, width, first, n, bar, sizes, out)) {
+    return true;
+  }
+  return closed_form_pullback(impl, first, n, bar, workspace, out);
 }
 
 void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
@@ -86,7 +131,7 @@ void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBa
   const Vec size_bar = params[Parameter::kGeomSize];
   const Vector3 pivot(lead.pos);
   PairBar pair(pivot);
-  if (!closed_form_pullback(impl, first, n, bar, workspace, pair)) {
+  if (!geometry_pullback(impl, first, n, bar, !size_bar.empty(), workspace, pair)) {
     pair = PairBar(pivot);
     differences_pullback(impl, first, n, bar, !size_bar.empty(), workspace, pair);
   }

@@ -9,6 +9,7 @@
 //   collision/box_box.h      clipped faces, edges
 //   collision/capsule_box.h  nearest points, and one more along the capsule
 //   collision/convex.h       nearest points that MuJoCo's iterating colliders find
+//   collision/smooth.h       smooth colliders, where the model asks for them
 //   collision/differences.h  what is left: central differences of MuJoCo's own collider
 //
 // A closed form that does not give the collider's own distance, place and normal again is of

@@ -12,7 +12,9 @@ double detection_margin(const mjModel* m, const mjContact& contact) {
   double gap = 0;
   for (int g : contact.geom) gap += m->geom_gap[g];
   for (int i = 0; i < static_cast<int>(m->npair); i++) gap = std::max(gap, m->pair_gap[i]);
-  return contact.includemargin + gap;
+  const double reach = contact.includemargin + gap;
+  // one from distance is farther away
+  return contact.dist > reach ? contact.dist + kSameDistance : reach;
 }
 
 }  // namespace

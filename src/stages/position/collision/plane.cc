@@ -11,7 +11,7 @@ namespace {
 // equilateral triangle. All turn about the axis with the direction u in which the plane falls:
 //   u = w/|w|,  w = axis (axis·n) - n;    δu · τ = -τ · ((ω1 - ω2) × n) / |w|,   τ = axis × u
 bool cylinder_point_pullback(const GeomPose& cylinder, const Vector3& n, const Vector3& c,
-                             const Vector3& c_bar, double tolerance, PairBar& out) {
+                             const Vector3& c_bar, double tolerance, double turning, PairBar& out) {
   const double radius = cylinder.size[0], half = cylinder.size[1];
   const Vector3 axis = cylinder.axis(2);
   const double along = axis.dot(n);
@@ -32,8 +32,8 @@ bool cylinder_point_pullback(const GeomPose& cylinder, const Vector3& n, const V
   out.force(1, c, c_bar);
   out.size[1][0] += (x * u + y * tau).dot(c_bar) / radius;
   out.size[1][1] += z < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
-  if (stands) return true;
-  const double turn_bar = axis.dot(from.cross(c_bar));
+  if (stands || turning == 0) return true;
+  const double turn_bar = turning * axis.dot(from.cross(c_bar));
   const Vector3 torque = -turn_bar / length * n.cross(tau);
   out.torque(0, torque);
   out.torque(1, -torque);
@@ -75,7 +75,7 @@ Vector3 face_point_pullback(int side, const Vector3& e, int face_size, const Pai
 }
 
 bool plane_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                    const PairContactBar& bar, PairBar& out) {
+                    const PairContactBar& bar, double turning, PairBar& out) {
   const GeomPose& other = geom[1];
   const Vector3 n = geom[0].axis(2), c = contact.surface(1);
   const double tolerance = feature_tolerance(other);
@@ -115,7 +115,7 @@ bool plane_pullback(const std::array<GeomPose, 2>& geom, const PairContact& cont
       out.force(1, c, c_bar);
       return true;
     case mjGEOM_CYLINDER:
-      return cylinder_point_pullback(other, n, c, c_bar, tolerance, out);
+      return cylinder_point_pullback(other, n, c, c_bar, tolerance, turning, out);
     case mjGEOM_ELLIPSOID:
       return ellipsoid_point_pullback(other, n, c, c_bar, tolerance, out);
     default:

@@ -17,9 +17,10 @@ namespace diffmj {
 Vector3 face_point_pullback(int side, const Vector3& e, int face_size, const PairContact& contact,
                             const PairContactBar& bar, PairBar& out);
 
-// False if the contact is not known to be one of the above; out may be half written then.
+// False if the contact is not known to be one of the above; out may be half written then. turning:
+// the share of a cylinder's turning points that is differentiated (collision/smooth.h).
 bool plane_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                    const PairContactBar& bar, PairBar& out);
+                    const PairContactBar& bar, double turning, PairBar& out);
 
 }  // namespace diffmj
 

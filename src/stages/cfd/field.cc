@@ -1,0 +1,115 @@
+#include "stages/cfd/field.h"
+
+#include "diffmj/error.h"
+#include "mj/call.h"
+#include "stages/acceleration/constraint_diagonal.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/law.h"
+#include "stages/cfd/pairs.h"
+#include "stages/position/tendon.h"
+
+namespace diffmj {
+namespace {
+
+int rows_of(const mjData* d, const mjContact& contact) {
+  return d->efc_type[contact.efc_address] == mjCNSTR_CONTACT_PYRAMIDAL ? 2 * (contact.dim - 1)
+                                                                       : contact.dim;
+}
+
+// impedance, R and D of the rows of contacts; all of R is proportional to (1 - d)/d
+void set_impedance(const CfdModel& cfd, mjData* d, Workspace& workspace) {
+  workspace.violation.assign(static_cast<size_t>(d->nefc), {});
+  for (int i = 0; i < d->nefc; i++) {
+    workspace.violation[static_cast<size_t>(i)] = {d->efc_pos[i] - d->efc_margin[i], 1};
+  }
+  for (int c = 0; c < d->ncon; c++) {
+    const mjContact& contact = d->contact[c];
+    const CfdLaw& law = cfd.law(workspace.cfd.law[static_cast<size_t>(c)]);
+    if (contact.efc_address < 0 || law.width == 0) continue;
+    const double r = contact.dist - contact.includemargin;
+    const CfdValue rho = cfd_violation(law, r);
+    for (int i = contact.efc_address; i < contact.efc_address + rows_of(d, contact); i++) {
+      workspace.violation[static_cast<size_t>(i)] = {rho.value, rho.slope};
+      if (r <= 0) continue;
+      const CfdValue own = cfd_impedance(law, contact.solimp, r);
+      mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
+      d->efc_R[i] *= (1 - own.value) / own.value * KBIP[2] / (1 - KBIP[2]);
+      d->efc_D[i] = 1 / d->efc_R[i];
+      KBIP[2] = own.value;
+      KBIP[3] = own.slope;
+    }
+  }
+}
+
+// aref = -B J v - K d ρ
+void set_reference(mjData* d, const Workspace& workspace) {
+  for (int c = 0; c < d->ncon; c++) {
+    const mjContact& contact = d->contact[c];
+    if (contact.efc_address < 0) continue;
+    for (int i = contact.efc_address; i < contact.efc_address + rows_of(d, contact); i++) {
+      const mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
+      d->efc_aref[i] = -KBIP[1] * d->efc_vel[i] -
+                       KBIP[0] * KBIP[2] * workspace.violation[static_cast<size_t>(i)].value;
+    }
+  }
+}
+
+}  // namespace
+
+void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const CfdModel& cfd = *impl.cfd;
+  mjData* d = workspace.data.get();
+  bool fits = true;
+  try {
+    mj_call("the stages of contacts from distance", [&] {
+      write_input(m, d, in);
+      copy_or_zero(warmstart, d->qacc_warmstart, impl.nv);
+      mj_kinematics(m, d);
+      mj_comPos(m, d);
+      if (in.tendon_numbers.empty()) {
+        mj_tendon(m, d);
+      } else {
+        restore_tendons(m, in.tendon_numbers, in.tendon_objects, d);
+      }
+      mj_makeM(m, d);
+      mj_factorM(m, d);
+      fits = cfd_contacts(cfd, m, d, workspace.cfd);
+      if (!fits) return;
+      const int full = d->warning[mjWARN_CNSTRFULL].number;
+      mj_makeConstraint(m, d);
+      fits = d->warning[mjWARN_CNSTRFULL].number == full;
+      if (!fits) return;
+      if (diagonal_is_exact(m)) mj_projectConstraint(m, d);
+      set_impedance(cfd, d, workspace);
+      if (m->nactuator > 0) mj_transmission(m, d);
+      mj_fwdVelocity(m, d);
+      set_reference(d, workspace);
+      if (in.mask) in.mask->hold_limits(d);
+      mj_fwdActuation(m, d);
+      mj_fwdAcceleration(m, d);
+      mj_fwdConstraint(cfd.solver_model(), d);
+    });
+  } catch (const MujocoError&) {
+    reset_keeping_mocap(impl, workspace);
+    throw;
+  }
+  if (!fits) {
+    reset_keeping_mocap(impl, workspace);
+    throw Error(
+        "contacts from distance do not fit in MuJoCo's memory of this model; give it more (<size "
+        "memory=\"...\"/>), or use a smaller max_contacts or width");
+  }
+  workspace.cfd.qacc.assign(d->qacc, d->qacc + impl.nv);
+}
+
+bool cfd_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+                  Workspace& workspace) {
+  cfd_field(impl, in, warmstart, workspace);
+  const mjData* d = workspace.data.get();
+  if (d->nefc == 0) return false;
+  newton_factorize(impl.mj(), d, workspace.cfd.qacc, workspace);
+  return true;
+}
+
+}  // namespace diffmj

@@ -1,0 +1,431 @@
+#include "stages/position/collision/smooth.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/dual.h"
+#include "stages/position/collision/frame.h"
+#include "stages/position/collision/smooth/capsule_box.h"
+#include "stages/position/collision/smooth/plane_box.h"
+#include "stages/position/collision/smooth/plane_cylinder.h"
+#include "stages/position/collision/smooth/plane_round.h"
+#include "stages/position/collision/smooth/segments.h"
+#include "stages/position/collision/smooth/sphere_solid.h"
+
+namespace diffmj {
+namespace {
+
+// calls fn with the collider of two types, as a generic lambda; false if there is none
+template <class Fn>
+constexpr bool with_collider(int type1, int type2, const Fn& fn) {
+  const auto is = [&](int first, int second) { return type1 == first && type2 == second; };
+  if (is(mjGEOM_PLANE, mjGEOM_SPHERE)) {
+    fn([](const auto&... x) { smooth_plane_sphere(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_plane_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_ELLIPSOID)) {
+    fn([](const auto&... x) { smooth_plane_ellipsoid(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_CYLINDER)) {
+    fn([](const auto&... x) { smooth_plane_cylinder(x...); });
+    return true;
+  }
+  if (is(mjGEOM_PLANE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_plane_box(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_SPHERE)) {
+    fn([](const auto&... x) { smooth_sphere_sphere(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_sphere_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_CYLINDER)) {
+    fn([](const auto&... x) { smooth_sphere_cylinder(x...); });
+    return true;
+  }
+  if (is(mjGEOM_SPHERE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_sphere_box(x...); });
+    return true;
+  }
+  if (is(mjGEOM_CAPSULE, mjGEOM_CAPSULE)) {
+    fn([](const auto&... x) { smooth_capsule_capsule(x...); });
+    return true;
+  }
+  if (is(mjGEOM_CAPSULE, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_capsule_box(x...); });
+    return true;
+  }
+  return false;
+}
+
+// The tangent of a contact's frame. MuJoCo takes the y axis of the world, or the z axis if n is
+// nearer to the y axis than 60 degrees; here the one goes over into the other,
+//
+//   t = (1 - s) y + s z,   s = S((|n_y| - ½)/2a + ½)                                          (8)
+//
+// A continuous choice for all n does not exist: where t ∥ n, near n = ±(0, 0.5, 0.87), there is
+// none.
+struct Tangent {
+  Tangent(double ny, double width) {
+    const double a = std::min(100 * width, 0.25), from = std::abs(ny) - 0.5 + a;
+    if (from <= 0) return;
+    const double x = std::min(from / (2 * a), 1.0);
+    s = smooth_step(x);
+    slope = 15 * x * x * (1 - x) * (1 - x) / a * (ny < 0 ? -1 : 1);
+  }
+  Vector3 t() const { return {0, 1 - s, s}; }
+
+  double s = 0, slope = 0;  // slope: ∂s/∂n_y
+};
+
+// what a collider gives, to MuJoCo
+struct Writer {
+  bool is_far(double dist) const { return dist > margin; }
+  void operator()(const SmoothContact<double>& contact) const {
+    const double dist = contact.distance();
+    if (!(dist <= margin)) return;
+    mjPreContact& to = out[n++];
+    to.dist = dist;
+    write(contact.pos, to.pos);
+    write(contact.n, to.normal);
+    if (contact.has_tangent) {
+      write(contact.tangent, to.tangent);
+    } else {
+      const Tangent tangent(contact.n.y, width);
+      write({0, 1 - tangent.s, tangent.s}, to.tangent);
+    }
+  }
+  static void write(const Vec3<double>& from, mjtNum* to) {
+    to[0] = from.x;
+    to[1] = from.y;
+    to[2] = from.z;
+  }
+
+  mjPreContact* out;
+  double margin, width;
+  int& n;
+};
+
+SmoothGeom<double> read_geom(const mjModel* m, const mjData* d, int geom) {
+  const mjtNum *pos = d->geom_xpos + 3 * static_cast<ptrdiff_t>(geom),
+               *mat = d->geom_xmat + 9 * static_cast<ptrdiff_t>(geom),
+               *size = m->geom_size + 3 * static_cast<ptrdiff_t>(geom);
+  return {{pos[0], pos[1], pos[2]},
+          {{{mat[0], mat[3], mat[6]}, {mat[1], mat[4], mat[7]}, {mat[2], mat[5], mat[8]}}},
+          {size[0], size[1], size[2]}};
+}
+
+using Collide = decltype(Collider::collide);
+
+template <class Fn>
+int collide_pair(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
+                 int geom1, int geom2, mjtNum margin) {
+  int n = 0;
+  Fn()(read_geom(m, d, geom1), read_geom(m, d, geom2), self.width,
+       Writer{contact, margin, self.width, n});
+  return n;
+}
+
+// by types
+struct CollideTable {
+  constexpr CollideTable() {
+    for (size_t i = 0; i < entry.size(); i++) {
+      for (size_t j = i; j < entry.size(); j++) {
+        with_collider(static_cast<int>(i), static_cast<int>(j),
+                      [&]<class Fn>(const Fn&) { entry[i][j] = collide_pair<Fn>; });
+      }
+    }
+  }
+  std::array<std::array<Collide, mjNGEOMTYPES>, mjNGEOMTYPES> entry = {};
+};
+constexpr CollideTable kCollide;
+
+int collide(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
+            int geom1, int geom2, mjtNum margin) {
+  const auto type1 = static_cast<size_t>(m->geom_type[geom1]),
+             type2 = static_cast<size_t>(m->geom_type[geom2]);
+  return kCollide.entry[type1][type2](self, m, d, contact, geom1, geom2, margin);
+}
+
+// ---- pullback: dual numbers along the motion of the second geom, a turn about the pivot and a
+// shift, and along the sizes of both
+
+constexpr int kPose = 6, kPoseAndSizes = 12;
+constexpr int kMaxSmooth = 4;  // contacts of a pair
+
+template <int N>
+Vec3<Dual<N>> moving(const Vec3<double>& x, const Vector3& arm, bool shifts) {
+  // δx = ω × arm + v
+  Vec3<Dual<N>> out{x.x, x.y, x.z};
+  out.x.d[1] = arm[2];
+  out.x.d[2] = -arm[1];
+  out.y.d[0] = -arm[2];
+  out.y.d[2] = arm[0];
+  out.z.d[0] = arm[1];
+  out.z.d[1] = -arm[0];
+  if (shifts) out.x.d[3] = out.y.d[4] = out.z.d[5] = 1;
+  return out;
+}
+
+Vector3 eigen3(const Vec3<double>& x) { return {x.x, x.y, x.z}; }
+
+template <int N>
+Vector3 values(const Vec3<Dual<N>>& x) {
+  return {x.x.v, x.y.v, x.z.v};
+}
+
+template <int N>
+SmoothGeom<Dual<N>> dual_geom(const SmoothGeom<double>& geom, size_t side, const Vector3& pivot) {
+  SmoothGeom<Dual<N>> out;
+  for (size_t k = 0; k < 3; k++) {
+    const Vec3<double>& axis = geom.axis[k];
+    out.axis[k] =
+        side == 0 ? Vec3<Dual<N>>{axis.x, axis.y, axis.z} : moving<N>(axis, eigen3(axis), false);
+    out.size[k] = geom.size[k];
+    if constexpr (N == kPoseAndSizes) out.size[k].d[kPose + 3 * side + k] = 1;
+  }
+  out.pos = side == 0 ? Vec3<Dual<N>>{geom.pos.x, geom.pos.y, geom.pos.z}
+                      : moving<N>(geom.pos, eigen3(geom.pos) - pivot, true);
+  return out;
+}
+
+// adds one contact's share, with or without its fading
+template <int N>
+void contact_pullback(const SmoothContact<Dual<N>>& contact, const PairContactBar& bar,
+                      bool with_fading, PairBar& out) {
+  const Dual<N> dist = with_fading ? contact.distance() : contact.dist;
+  const auto dot_bar = [](const Vector3& x_bar, const Vec3<Dual<N>>& x, size_t i) {
+    return x_bar[0] * x.x.d[i] + x_bar[1] * x.y.d[i] + x_bar[2] * x.z.d[i];
+  };
+  const auto along = [&](size_t i) {
+    return bar.dist * dist.d[i] + dot_bar(bar.pos, contact.pos, i) + dot_bar(bar.n, contact.n, i) +
+           dot_bar(bar.tangent, contact.tangent, i);
+  };
+  Vector6 second;
+  for (size_t i = 0; i < kPose; i++) second[static_cast<Eigen::Index>(i)] = along(i);
+  // both geoms as one: the contact goes with them
+  const Vector3 turn = values(contact.n).cross(bar.n) + values(contact.tangent).cross(bar.tangent);
+  const Vector6 together = wrench_at(values(contact.pos) - out.pivot, turn, bar.pos);
+  out.wrench[0] += together - second;
+  out.wrench[1] += second;
+  if constexpr (N == kPoseAndSizes) {
+    for (size_t side = 0; side < 2; side++) {
+      for (size_t k = 0; k < 3; k++) {
+        out.size[side][static_cast<Eigen::Index>(k)] += along(kPose + 3 * side + k);
+      }
+    }
+  }
+}
+
+// Contacts that the collider gave, met again in their order.
+template <int N>
+struct Matcher {
+  // the same function at the same numbers; the compiler may order its sums differently [m]
+  static constexpr double kSame = 1e-9;
+
+  bool is_far(const Dual<N>& dist) const { return dist.v > farthest + kSame; }
+  void operator()(const SmoothContact<Dual<N>>& contact) const {
+    for (int i = next; i < n; i++) {
+      const mjContact& given = contacts[i];
+      if (std::abs(contact.distance().v - given.dist) > kSame ||
+          (values(contact.pos) - Vector3(given.pos)).cwiseAbs().maxCoeff() > kSame) {
+        continue;
+      }
+      next = i + 1;
+      if (!bar[i].any()) return;
+      PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
+      const Tangent tangent(given.frame[1], width);
+      contact_frame_pullback(Vector3(given.frame),
+                             contact.has_tangent ? values(contact.tangent) : tangent.t(),
+                             bar[i].frame, one.n, one.tangent);
+      if (!contact.has_tangent) {
+        one.n[1] += tangent.slope * (one.tangent[2] - one.tangent[1]);
+        one.tangent.setZero();
+      }
+      contact_pullback(contact, one, true, out);
+      found++;
+      return;
+    }
+  }
+
+  const mjContact* contacts;
+  const ContactBar* bar;
+  int n;
+  double width, farthest;
+  PairBar& out;
+  int &next, &found;
+};
+
+// All contacts of a collider, those that leave too.
+template <int N>
+struct Collector {
+  bool is_far(const Dual<N>& /*dist*/) const { return false; }
+  void operator()(const SmoothContact<Dual<N>>& contact) const { contacts[n++] = contact; }
+
+  // The one at a place, or the only one; null: none is near.
+  const SmoothContact<Dual<N>>* at(const Vector3& pos, double near) const {
+    if (n == 1) return contacts.data();
+    const SmoothContact<Dual<N>>* found = nullptr;
+    for (size_t i = 0; i < n; i++) {
+      const double distance = (values(contacts[i].pos) - pos).norm();
+      if (distance >= near) continue;
+      near = distance;
+      found = &contacts[i];
+    }
+    return found;
+  }
+
+  std::array<SmoothContact<Dual<N>>, kMaxSmooth>& contacts;
+  size_t& n;
+};
+
+template <int N, class Emit>
+void run_dual(const mjModel* m, const mjData* d, const mjContact& lead, double width,
+              const Vector3& pivot, const Emit& emit) {
+  const int geom1 = lead.geom[0], geom2 = lead.geom[1];
+  with_collider(m->geom_type[geom1], m->geom_type[geom2], [&](const auto& collider) {
+    collider(dual_geom<N>(read_geom(m, d, geom1), 0, pivot),
+             dual_geom<N>(read_geom(m, d, geom2), 1, pivot), width, emit);
+  });
+}
+
+template <int N>
+bool pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+              const ContactBar* bar, PairBar& out) {
+  const mjContact* contacts = d->contact + first;
+  int next = 0, found = 0, wanted = 0;
+  double farthest = contacts[0].dist;
+  for (int i = 0; i < n; i++) {
+    wanted += bar[i].any();
+    farthest = std::max(farthest, contacts[i].dist);
+  }
+  const Matcher<N> emit{contacts, bar, n, width, farthest, out, next, found};
+  run_dual<N>(m, d, contacts[0], width, out.pivot, emit);
+  return found == wanted;
+}
+
+template <int N>
+bool backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+                       const ContactBar* bar, PairBar& out) {
+  const mjContact* contacts = d->contact + first;
+  std::array<SmoothContact<Dual<N>>, kMaxSmooth> found;
+  std::array<const SmoothContact<Dual<N>>*, kMaxSmooth> match = {};
+  size_t count = 0;
+  const Collector<N> collector{found, count};
+  run_dual<N>(m, d, contacts[0], width, out.pivot, collector);
+  // a place of a capsule's axis leaves where another is this near
+  const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
+  const double near = 0.5 * std::sqrt(width * half);
+  for (int i = 0; i < n; i++) {
+    const auto k = static_cast<size_t>(i);
+    match[k] = collector.at(Vector3(contacts[i].pos), near);
+    if (!match[k]) return false;
+  }
+  for (int i = 0; i < n; i++) {
+    PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
+    contact_frame_pullback(Vector3(contacts[i].frame), Vector3::Zero(), bar[i].frame, one.n,
+                           one.tangent);
+    contact_pullback(*match[static_cast<size_t>(i)], one, false, out);
+  }
+  return true;
+}
+
+const char* type_name(int type) {
+  constexpr std::array<const char*, mjNGEOMTYPES> kNames = {
+      "plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+std::string geom_name(const mjModel* m, int geom) {
+  const char* name = mj_id2name(m, mjOBJ_GEOM, geom);
+  return name && *name ? "geom '" + std::string(name) + "'" : "geom " + std::to_string(geom);
+}
+
+// as far as it does not depend on the pose; a body and its parent do not collide
+bool may_collide(const mjModel* m, int geom1, int geom2) {
+  if (!(m->geom_contype[geom1] & m->geom_conaffinity[geom2]) &&
+      !(m->geom_contype[geom2] & m->geom_conaffinity[geom1])) {
+    return false;
+  }
+  const int body1 = m->geom_bodyid[geom1], body2 = m->geom_bodyid[geom2];
+  const int weld1 = m->body_weldid[body1], weld2 = m->body_weldid[body2];
+  if (weld1 == weld2) return false;
+  const int parent1 = m->body_weldid[m->body_parentid[weld1]],
+            parent2 = m->body_weldid[m->body_parentid[weld2]];
+  if (!(m->opt.disableflags & mjDSBL_FILTERPARENT) && weld1 != 0 && weld2 != 0 &&
+      (weld1 == parent2 || weld2 == parent1)) {
+    return false;
+  }
+  const int signature = (std::min(body1, body2) << 16) + std::max(body1, body2);
+  const int *begin = m->exclude_signature, *end = begin + m->nexclude;
+  return std::find(begin, end, signature) == end;
+}
+
+}  // namespace
+
+bool has_smooth_collider(int type1, int type2) {
+  return with_collider(type1, type2, [](const auto& /*collider*/) {});
+}
+
+std::string pairs_without_smooth_collider(const mjModel* m) {
+  std::array<std::array<bool, mjNGEOMTYPES>, mjNGEOMTYPES> named = {};
+  std::string text;
+  const auto look = [&](int a, int b) {
+    const bool ordered = m->geom_type[a] <= m->geom_type[b];
+    const int geom1 = ordered ? a : b, geom2 = ordered ? b : a;
+    const int type1 = m->geom_type[geom1], type2 = m->geom_type[geom2];
+    const auto i = static_cast<size_t>(type1), j = static_cast<size_t>(type2);
+    if (named[i][j] || !mjCOLLISIONFUNC[i][j] || has_smooth_collider(type1, type2)) return;
+    named[i][j] = true;
+    text += (text.empty() ? "" : ", ") + std::string(type_name(type1)) + " and " +
+            type_name(type2) + " (" + geom_name(m, geom1) + ", " + geom_name(m, geom2) + ")";
+  };
+  for (int b = 0; b < static_cast<int>(m->ngeom); b++) {
+    for (int a = 0; a < b; a++) {
+      if (may_collide(m, a, b)) look(a, b);
+    }
+  }
+  for (int i = 0; i < static_cast<int>(m->npair); i++) look(m->pair_geom1[i], m->pair_geom2[i]);
+  return text;
+}
+
+Collider smooth_collider(double width) {
+  for (int type1 = 0; type1 < mjNGEOMTYPES; type1++) {
+    for (int type2 = type1; type2 < mjNGEOMTYPES; type2++) {
+      if (has_smooth_collider(type1, type2)) install_dispatcher(type1, type2);
+    }
+  }
+  return {collide, width};
+}
+
+bool smooth_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+                     const ContactBar* bar, bool sizes, PairBar& out) {
+  return sizes ? pullback<kPoseAndSizes>(m, d, width, first, n, bar, out)
+               : pullback<kPose>(m, d, width, first, n, bar, out);
+}
+
+bool smooth_backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+                              const ContactBar* bar, bool sizes, PairBar& out) {
+  const auto& geom = d->contact[first].geom;
+  const int type1 = m->geom_type[geom[0]], type2 = m->geom_type[geom[1]];
+  if (type1 == mjGEOM_PLANE || !has_smooth_collider(type1, type2)) return false;
+  // two contacts of parallel capsules have no one that is smooth
+  if (n > (type2 == mjGEOM_BOX ? 2 : 1)) return false;
+  return sizes ? backward_pullback<kPoseAndSizes>(m, d, width, first, n, bar, out)
+               : backward_pullback<kPose>(m, d, width, first, n, bar, out);
+}
+
+double turning_weight(double sin_tilt, double size, double width) {
+  return smooth_step(2 * sin_tilt * size / width - 1);
+}
+
+}  // namespace diffmj

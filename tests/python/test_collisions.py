@@ -1,0 +1,234 @@
+"""Smooth colliders: options, rollouts that stay as they are, gradients under every integrator."""
+
+import threading
+
+import diffmj
+import mujoco
+import numpy as np
+import pytest
+from conftest import ridders
+
+SHAPES = {
+    "capsule": 'type="capsule" size=".05 .08"',
+    "cylinder": 'type="cylinder" size=".05 .08"',
+    "box": 'type="box" size=".05 .06 .07"',
+    "ellipsoid": 'type="ellipsoid" size=".05 .06 .07"',
+}
+INTEGRATORS = ["Euler", "implicit", "implicitfast", "RK4", "tsit5"]
+
+
+def on_floor(geom, solimp="0 .95 .01"):
+    return f"""
+    <mujoco><option timestep=".002"/><default><geom solref=".01 1" solimp="{solimp}"/></default>
+      <worldbody><geom type="plane" size="3 3 1"/>
+      <body pos="0 0 .12" euler="20 30 40"><freejoint/><geom {geom}/></body></worldbody></mujoco>"""
+
+
+# a sphere that rolls over the edge of a box, and a capsule across a capsule
+MIXED = """
+<mujoco><option timestep=".002"/><default><geom solref=".01 1" solimp="0 .95 .01"/></default>
+  <worldbody><geom type="box" size=".1 .1 .1"/>
+  <geom type="capsule" size=".05 .2" pos="0 .5 0" euler="0 90 0" contype="2" conaffinity="2"/>
+  <body pos=".0995 0 .1495"><freejoint/><geom size=".05"/></body>
+  <body pos=".02 .505 .0998" zaxis="1 .3 0"><freejoint/>
+    <geom type="capsule" size=".05 .1" contype="2" conaffinity="2"/></body>
+  </worldbody></mujoco>"""
+
+# nearly along it
+PARALLEL = MIXED.replace('zaxis="1 .3 0"', 'zaxis="1 .003 0"')
+
+
+def start(sim, seed=0):
+    x = sim.default_state()
+    speed = 0.3 * np.random.default_rng(seed).standard_normal(sim.nv)
+    return {"qpos": x.qpos, "qvel": speed}
+
+
+def gradient(sim, nstep=60, **state):
+    traj = sim.rollout(**(state or start(sim)), nstep=nstep)
+    bar = np.zeros_like(traj.qpos)
+    bar[-1] = np.arange(1.0, sim.nq + 1)
+    return traj, traj.backward(qpos=bar)
+
+
+def relative(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+def test_options():
+    sim = diffmj.Simulator(MIXED)
+    assert (sim.collisions, sim.smoothness, sim.collisions_notice) == ("mujoco", 1e-3, "")
+    sim = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.002)
+    assert (sim.collisions, sim.smoothness) == ("smooth", 0.002)
+    assert sim.tightened().collisions == "smooth"
+    with pytest.raises(diffmj.InputError, match="smoothness is -1, expected a width > 0"):
+        diffmj.Simulator(MIXED, collisions="smooth", smoothness=-1)
+    with pytest.raises(diffmj.InputError, match="mujoco, smooth or smooth-backward"):
+        diffmj.Simulator(MIXED, collisions="soft")
+    with pytest.raises(diffmj.UnsupportedError, match="smooth-backward needs the gradient path"):
+        diffmj.Simulator(MIXED, collisions="smooth-backward", path="oracle")
+
+
+def test_pairs_without_a_smooth_collider_are_named():
+    boxes = MIXED.replace('size=".05"', 'name="brick" type="box" size=".05 .05 .05"')
+    for mode in ("smooth", "smooth-backward"):
+        with pytest.warns(diffmj.FallbackWarning, match="box and box .geom 0, geom 'brick'"):
+            sim = diffmj.Simulator(boxes, collisions=mode)
+        assert "sphere" not in sim.collisions_notice
+        with pytest.raises(diffmj.UnsupportedError, match=r"no smooth collider for .*box and box"):
+            diffmj.Simulator(boxes, collisions=mode, fallback=False)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("xml", [MIXED, *map(on_floor, SHAPES.values())], ids=["mixed", *SHAPES])
+def test_gradient_is_that_of_the_smooth_rollout(xml, integrator):
+    options = {"collisions": "smooth", "smoothness": 0.005}
+    sim = diffmj.Simulator(xml, integrator, **options)
+    if integrator != "tsit5":
+        sim = sim.tightened()
+    traj, grad = gradient(sim)
+    # the oracle is differences of MuJoCo's inverse dynamics, through the same colliders
+    oracle = diffmj.Simulator(xml, integrator, path="oracle", **options)
+    if integrator != "tsit5":
+        oracle = oracle.tightened()
+    other, by_oracle = gradient(oracle)
+    np.testing.assert_array_equal(traj.qpos, other.qpos)
+    assert relative(grad.qvel, by_oracle.qvel) < (1e-6 if integrator != "tsit5" else 1e-3)
+
+
+def test_gradient_matches_differences_of_rollouts():
+    sim = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.005).tightened()
+    at = start(sim)
+    _, grad = gradient(sim, **at)
+    direction = np.random.default_rng(1).standard_normal(sim.nv)
+
+    def loss(h):
+        final = sim.rollout(at["qpos"], at["qvel"] + h * direction, nstep=60).qpos[-1]
+        return final @ np.arange(1.0, sim.nq + 1)
+
+    value, error = ridders(loss)
+    assert grad.qvel @ direction == pytest.approx(value, rel=1e-6, abs=10 * error)
+
+
+@pytest.mark.parametrize("adjoint", ["discrete", "interpolated", "backsolve"])
+def test_adjoints_of_adaptive_steps(adjoint):
+    xml = on_floor(SHAPES["cylinder"])
+    options = {"rtol": 1e-9, "atol": 1e-9, "collisions": "smooth", "smoothness": 0.005}
+    sim = diffmj.Simulator(xml, "tsit5", adjoint=adjoint, **options)
+    _, grad = gradient(sim, 80)
+    direction = np.array([0.3, -0.2, 0.5, 1, -1, 0.4])
+
+    def loss(h):
+        final = sim.rollout(qvel=start(sim)["qvel"] + h * direction, nstep=80).qpos[-1]
+        return final @ np.arange(1.0, sim.nq + 1)
+
+    value, _ = ridders(loss, step=1e-3)
+    assert grad.qvel @ direction == pytest.approx(
+        value, rel=1e-2 if adjoint == "discrete" else 1e-4
+    )
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_smooth_backward_leaves_rollouts_alone(integrator):
+    exact, grad = gradient(diffmj.Simulator(MIXED, integrator))
+    traj, smooth = gradient(
+        diffmj.Simulator(MIXED, integrator, collisions="smooth-backward", smoothness=0.005)
+    )
+    np.testing.assert_array_equal(traj.qpos, exact.qpos)
+    np.testing.assert_array_equal(traj.qvel, exact.qvel)
+    assert 1e-4 < relative(smooth.qvel, grad.qvel) < 1
+
+
+def test_smooth_backward_converges_to_the_exact_gradient():
+    _, exact = gradient(diffmj.Simulator(MIXED))
+    apart = []
+    for width in (1e-2, 1e-3, 1e-4, 1e-5):
+        sim = diffmj.Simulator(MIXED, collisions="smooth-backward", smoothness=width)
+        apart.append(relative(gradient(sim)[1].qvel, exact.qvel))
+    assert apart == sorted(apart, reverse=True)
+    assert apart[-1] < 1e-6
+
+
+def test_nearly_parallel_capsules():
+    """MuJoCo's contact runs from end to end, and the exact gradient of Euler's steps is that of its
+    running; the smooth one is near that of the motion."""
+    motion = diffmj.Simulator(PARALLEL, "tsit5", rtol=1e-9, atol=1e-9, adjoint="interpolated")
+    expected = gradient(motion)[1].qvel[6:9]
+    found = {}
+    for mode in ("mujoco", "smooth-backward"):
+        sim = diffmj.Simulator(PARALLEL, "Euler", collisions=mode, smoothness=0.005)
+        found[mode] = relative(gradient(sim)[1].qvel[6:9], expected)
+    assert found["mujoco"] > 1
+    assert found["smooth-backward"] < 0.1
+
+
+def test_check_says_how_far_the_smooth_gradient_is():
+    sim = diffmj.Simulator(MIXED, collisions="smooth-backward", smoothness=0.005)
+    report = sim.check(**start(sim), nstep=40)
+    assert report.passed
+    assert any("smooth-backward is a surrogate" in line for line in report.advice)
+    sim = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.005)
+    assert sim.check(**start(sim), nstep=40).passed
+
+
+def test_linearize():
+    exact = diffmj.Simulator(MIXED)
+    traj = exact.rollout(**start(exact), nstep=30)
+    x = {"qpos": traj.qpos[-1], "qvel": traj.qvel[-1]}
+    smooth = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.01).tightened()
+    oracle = diffmj.Simulator(
+        MIXED, collisions="smooth", smoothness=0.01, path="oracle"
+    ).tightened()
+    a = smooth.linearize(**x)[0]
+    assert relative(oracle.linearize(**x)[0], a) < 1e-6
+    assert relative(exact.linearize(**x)[0], a) > 1e-4
+
+
+def test_sizes():
+    """geom_size, geom_pos and geom_quat through smooth contacts, against the oracle's."""
+    names = ["geom_size", "geom_pos", "geom_quat"]
+    params = []
+    for path in ("analytic", "oracle"):
+        sim = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.005, path=path).tightened()
+        traj = sim.rollout(**start(sim), nstep=20)
+        params.append(traj.backward(qpos=np.ones_like(traj.qpos), params=names).params)
+    for name in names:
+        assert np.abs(params[0][name]).max() > 0
+        assert relative(params[1][name], params[0][name]) < 1e-5
+
+
+def test_simulators_run_side_by_side():
+    """Threads with different settings, a batch, and MuJoCo's own functions at the same time."""
+    model = mujoco.MjModel.from_xml_string(MIXED)
+
+    def mujoco_loop():
+        data = mujoco.MjData(model)
+        for _ in range(60):
+            mujoco.mj_step(model, data)
+        return data.qpos.copy()
+
+    plain = mujoco_loop()
+    sims = {
+        width: diffmj.Simulator(model, collisions="smooth", smoothness=width, nthread=2)
+        for width in (1e-2, 1e-3)
+    } | {None: diffmj.Simulator(model)}
+    np.testing.assert_array_equal(mujoco_loop(), plain)
+    alone = {width: sim.rollout(nstep=60).qpos for width, sim in sims.items()}
+    np.testing.assert_array_equal(alone[None][-1], plain)
+    assert not np.array_equal(alone[1e-2], alone[1e-3])
+    wrong = []
+
+    def run(width):
+        for _ in range(10):
+            batch = sims[width].rollout(np.tile(alone[width][0], (4, 1)), nstep=60)
+            if any(not np.array_equal(row, alone[width]) for row in batch.qpos):
+                wrong.append(width)
+            if not np.array_equal(mujoco_loop(), plain):
+                wrong.append("mujoco")
+
+    threads = [threading.Thread(target=run, args=(width,)) for width in sims]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

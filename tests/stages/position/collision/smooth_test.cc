@@ -1,0 +1,421 @@
+// Smooth colliders: what MuJoCo calls through them is differentiable where MuJoCo's own colliders
+// jump or kink, converges to MuJoCo's, and has the derivative that the pullback says.
+#include "stages/position/collision/smooth.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <random>
+
+#include "harness/models.h"
+#include "harness/stage_fixture.h"
+#include "harness/tolerances.h"
+#include "mj/call.h"
+#include "stages/position/collision.h"
+
+namespace diffmj {
+namespace {
+
+ModelOptions smooth(double width, Collisions mode = Collisions::kSmooth) {
+  return {.collisions = {mode, width}};
+}
+
+std::string plane_xml(const std::string& geom, const char* margin = "0") {
+  return std::string("<mujoco><default><geom margin='") + margin +
+         "'/></default><worldbody><geom type='plane' size='3 3 1'/><body><freejoint/><geom " +
+         geom + "/></body></worldbody></mujoco>";
+}
+std::string pair_xml(const std::string& geom1, const std::string& geom2, const char* margin = "0") {
+  return std::string("<mujoco><default><geom margin='") + margin +
+         "'/></default><worldbody><body><geom " + geom1 + "/></body><body><freejoint/><geom " +
+         geom2 + "/></body></worldbody></mujoco>";
+}
+
+const char* const kCapsule = "type='capsule' size='.07 .12'";
+const char* const kCylinder = "type='cylinder' size='.09 .12'";
+const char* const kLong = "type='capsule' size='.04 .1'";
+const char* const kBox = "type='box' size='.08 .11 .13'";
+const char* const kSphere = "type='sphere' size='.05'";
+
+// What the contacts of a pose do together: sums over them that do not depend on their order, and in
+// which a contact that leaves does so with its derivative. p = max(margin - dist, 0)
+//   Σ p²,  Σ p² pos,  Σ p² pos³,  Σ p² normal
+class Contacts {
+ public:
+  explicit Contacts(const Model& model) : model_(model), workspace_(model.impl()) {}
+
+  Vector operator()(const Vector& qpos) {
+    const mjModel* m = model_.mj();
+    mjData* d = workspace_->data.get();
+    mj_call("mj_collision", [&] {
+      mju_copy(d->qpos, qpos.data(), static_cast<int>(m->nq));
+      mj_kinematics(m, d);
+      mj_comPos(m, d);
+      mj_collision(m, d);
+    });
+    Vector sum(10);
+    for (int i = 0; i < d->ncon; i++) {
+      const mjContact& c = d->contact[i];
+      const double p = std::max(c.includemargin - c.dist, 0.0);
+      sum[0] += p * p;
+      for (size_t k = 0; k < 3; k++) {
+        sum[1 + k] += p * p * c.pos[k];
+        sum[4 + k] += p * p * c.pos[k] * c.pos[k] * c.pos[k];
+        sum[7 + k] += p * p * c.frame[k];
+      }
+    }
+    return sum;
+  }
+  const mjData* data() { return workspace_->data.get(); }
+
+ private:
+  Model model_;
+  WorkspaceLease workspace_;
+};
+
+// A path of the second geom's free joint.
+struct Path {
+  const char* name;
+  std::string xml;
+  std::function<Vector(double)> qpos;
+  double from, to;
+  bool mujoco_jumps = true;  // if not, MuJoCo's collider is smooth there too
+};
+
+Vector pose(double x, double y, double z, const Vector3& axis = Vector3::UnitZ(),
+            double angle = 0) {
+  const Eigen::Quaterniond q(Eigen::AngleAxisd(angle, axis.normalized()));
+  return {x, y, z, q.w(), q.x(), q.y(), q.z()};
+}
+
+std::vector<Path> sweeps() {
+  const double pi = std::numbers::pi;
+  const Vector3 x = Vector3::UnitX(), y = Vector3::UnitY();
+  return {
+      {"cylinder through its flat face", plane_xml(kCylinder),
+       [=](double s) { return pose(0, 0, .115, y, s); }, -.11, .11},
+      {"cylinder through its side, deep", plane_xml(kCylinder),
+       [=](double s) { return pose(0, 0, -.06, y, pi / 2 + s); }, -.11, .11},
+      {"box through an edge, deep", plane_xml(kBox),
+       [=](double s) { return pose(0, 0, -.02, y, std::atan2(.13, .08) + s); }, -.11, .11},
+      {"capsule through upright", plane_xml(kCapsule),
+       [=](double s) { return pose(0, 0, .185, y, s); }, -.11, .11, false},
+      {"sphere along a capsule over its end", pair_xml(kSphere, kCapsule),
+       [=](double s) { return pose(.1, 0, s); }, .07, .17},
+      {"capsules through parallel", pair_xml(kCapsule, kCapsule),
+       [=](double s) { return pose(.13, 0, .03, x, s); }, -.11, .11},
+      {"capsules along each other over an end", pair_xml(kCapsule, kCapsule),
+       [=](double s) { return pose(.12, s, .02, x, 1.2); }, .04, .16},
+      {"sphere on a box over an edge", pair_xml(kSphere, kBox),
+       [=](double s) { return pose(.12, .02, s); }, .08, .155},
+      {"sphere on a box over a corner", pair_xml(kSphere, kBox),
+       [=](double s) { return pose(.1, .09 + .4 * s, s); }, .08, .15},
+      {"sphere inside a box", pair_xml(kSphere, kBox),
+       [=](double s) { return pose(-.03 - s, .02, .081); }, -.025, .025},
+      {"sphere into a box", pair_xml(kSphere, kBox),
+       [=](double s) { return pose(.08 + s, .02, .03); }, -.02, .02, false},
+      {"capsule on a box's face through parallel", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.02, .01, .168, y, pi / 2 + s); }, -.11, .11},
+      {"capsule on a box's face, its end over an edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(s, .01, .169, y, pi / 2 + .01); }, -.15, .05},
+      {"capsule across a box's edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.09, .03, .155, y, pi / 2 + s); }, -.5, .5},
+      {"capsule along a box's edge", pair_xml(kBox, kLong),
+       [=](double s) { return pose(s, .01, .165, x, pi / 2 + .004); }, .06, .095},
+      {"capsule's end over a box's corner", pair_xml(kBox, kLong),
+       [=](double s) { return pose(.08 + s, .1 + s, .24, Vector3(-1, .8, .1), .3); }, -.04, .03},
+      {"sphere on a cylinder over its rim", pair_xml(kSphere, kCylinder),
+       [=](double s) { return pose(.12, .02, s); }, .09, .15},
+      {"sphere inside a cylinder", pair_xml(kSphere, kCylinder),
+       [=](double s) { return pose(.05, .01, .085 + s); }, -.03, .03},
+  };
+}
+
+// How much the slope changes between neighbouring intervals of length h, at most along the path:
+// proportional to h for a function with a second derivative, constant at a kink, growing at a jump.
+double slope_change(const Path& sweep, const Model& model, double h) {
+  Contacts contacts(model);
+  // not an even number of steps from any symmetric pose
+  const double offset = h / std::numbers::pi;
+  Vector before = contacts(sweep.qpos(sweep.from + offset)),
+         here = contacts(sweep.qpos(sweep.from + offset + h));
+  double largest = 0;
+  for (int i = 2; sweep.from + offset + i * h < sweep.to; i++) {
+    const Vector next = contacts(sweep.qpos(sweep.from + offset + i * h));
+    for (size_t k = 0; k < here.size(); k++) {
+      largest = std::max(largest, std::abs(next[k] - 2 * here[k] + before[k]) / h);
+    }
+    before = here;
+    here = next;
+  }
+  return largest;
+}
+
+TEST(SmoothCollision, SlopesDoNotJumpWhereMujocosDo) {
+  // fine enough to resolve a transition over the width
+  constexpr double kCoarse = 2e-5, kFine = 2.5e-6;
+  for (const Path& sweep : sweeps()) {
+    SCOPED_TRACE(sweep.name);
+    const Model exact = Model::from_xml(sweep.xml), ours = Model::from_xml(sweep.xml, smooth(.01));
+    EXPECT_EQ(ours.collisions_notice(), "");
+    const double exact_ratio =
+        slope_change(sweep, exact, kFine) / slope_change(sweep, exact, kCoarse);
+    const double ratio = slope_change(sweep, ours, kFine) / slope_change(sweep, ours, kCoarse);
+    if (sweep.mujoco_jumps) {
+      EXPECT_GT(exact_ratio, 0.5);  // 1: a kink, 8: a jump
+    }
+    EXPECT_LT(ratio, 0.2);  // 1/8: a second derivative
+  }
+}
+
+// ---- the pullback, by differences of what MuJoCo's mj_collision gives
+
+constexpr size_t kNumbers = 13;  // of a contact: dist, pos, frame
+
+struct SmoothOperation {
+  explicit SmoothOperation(const Scene& from)
+      : stage(from, {Parameter::kGeomSize, Parameter::kGeomPos, Parameter::kGeomQuat}),
+        scope(from.model.impl().collider()) {
+    set(Vector(stage.size()));
+    ncon = stage.d->ncon;
+  }
+  void set(const Vector& z) {
+    stage.set(z);
+    mj_call("mj_collision", [&] { mj_collision(stage.m, stage.d); });
+  }
+  Vector forward(const Vector& z) {
+    set(z);
+    Vector y(kNumbers * static_cast<size_t>(ncon), std::nan(""));
+    if (stage.d->ncon != ncon) return y;  // inconclusive
+    for (int i = 0; i < ncon; i++) {
+      const mjContact& c = stage.d->contact[i];
+      double* at = &y[kNumbers * static_cast<size_t>(i)];
+      at[0] = c.dist;
+      std::copy_n(c.pos, 3, at + 1);
+      std::copy_n(c.frame, 9, at + 4);
+    }
+    return y;
+  }
+  void pull(const Vector& z, const Vector& y_bar, Vector& z_bar) {
+    set(z);
+    std::vector<ContactBar> bar(static_cast<size_t>(ncon));
+    for (size_t i = 0; i < bar.size(); i++) {
+      const double* at = &y_bar[kNumbers * i];
+      bar[i].dist = at[0];
+      bar[i].pos = Vector3(at + 1);
+      bar[i].frame = Rotation(at + 4);
+    }
+    const StageBar parts(stage, z_bar);
+    stage.begin_sweep();
+    collision_pullback(stage.scene.model.impl(), 0, ncon, bar.data(), parts.params,
+                       stage.workspace);
+    kinematics_pullback(stage.m, stage.d, stage.sweep, parts.qpos, parts.qvel, {});
+  }
+  // not left to differences of the collider
+  bool is_closed_form() {
+    set(Vector(stage.size()));
+    const std::vector<ContactBar> bar(
+        static_cast<size_t>(ncon),
+        {.dist = 1, .pos = Vector3::Ones(), .frame = Eigen::Matrix3d::Ones()});
+    PairBar out(Vector3::Zero());
+    return smooth_pullback(stage.m, stage.d, stage.scene.model.options().collisions.smoothness, 0,
+                           ncon, bar.data(), true, out);
+  }
+
+  Stage stage;
+  ColliderScope scope;
+  int ncon = 0;
+};
+
+TEST(SmoothCollision, PullbackMatchesDifferences) {
+  for (const Path& sweep : sweeps()) {
+    SCOPED_TRACE(sweep.name);
+    // poses before, in and after the transition
+    const Model model = Model::from_xml(sweep.xml, smooth(.01));
+    int conclusive = 0;
+    constexpr int kPoses = 21;
+    for (int i = 0; i < kPoses; i++) {
+      Scene scene{.name = sweep.name, .model = model, .x = default_state(model)};
+      // general poses near the path, which may be symmetric
+      std::mt19937 random(static_cast<unsigned>(i));
+      std::normal_distribution<double> normal;
+      scene.x.qpos = sweep.qpos(sweep.from + (sweep.to - sweep.from) * i / (kPoses - 1));
+      for (double& q : scene.x.qpos) q += 1e-3 * normal(random);
+      mju_normalize4(&scene.x.qpos[3]);
+      SmoothOperation op(scene);
+      ASSERT_GT(op.ncon, 0);
+      EXPECT_TRUE(op.is_closed_form());
+      const Operation operation{.forward = [&](const Vector& z) { return op.forward(z); },
+                                .pullback = [&](const Vector& z, const Vector& y_bar,
+                                                Vector& z_bar) { op.pull(z, y_bar, z_bar); }};
+      const auto result =
+          check_pullback(operation, Vector(op.stage.size()), op.stage.size(),
+                         {.tolerance = tolerances().stage, .step = 1e-4, .directions = 3});
+      if (std::string(result.message()).find("inconclusive") != std::string::npos) continue;
+      conclusive++;
+      EXPECT_TRUE(result) << "pose " << i;
+    }
+    EXPECT_GE(3 * conclusive, 2 * kPoses) << conclusive;
+  }
+}
+
+// ---- convergence
+
+TEST(SmoothCollision, ConvergesToMujocoAsWidthGoesToZero) {
+  for (const Path& sweep : sweeps()) {
+    SCOPED_TRACE(sweep.name);
+    Contacts exact(Model::from_xml(sweep.xml));
+    double last = INFINITY;
+    for (const double width : {1e-2, 1e-3, 1e-4, 1e-5, 1e-6}) {
+      Contacts ours(Model::from_xml(sweep.xml, smooth(width)));
+      double largest = 0;
+      for (int i = 0; i < 37; i++) {
+        const Vector qpos = sweep.qpos(sweep.from + (sweep.to - sweep.from) * (i + .4321) / 37);
+        const Vector a = exact(qpos), b = ours(qpos);
+        for (size_t k = 0; k < a.size(); k++) largest = std::max(largest, std::abs(a[k] - b[k]));
+      }
+      EXPECT_LE(largest, last);
+      last = largest;
+    }
+    EXPECT_LT(last, 1e-12);
+  }
+}
+
+// away from the ends of cases there is nothing to converge: contacts are MuJoCo's own
+TEST(SmoothCollision, IsMujocosAwayFromTransitions) {
+  const Model exact = Model::from_xml(pair_xml(kSphere, kBox)),
+              ours = Model::from_xml(pair_xml(kSphere, kBox), smooth(1e-3));
+  const Vector a = Contacts(exact)(pose(.12, .02, .05)), b = Contacts(ours)(pose(.12, .02, .05));
+  for (size_t k = 0; k < a.size(); k++) EXPECT_NEAR(a[k], b[k], 1e-16);
+}
+
+// ---- derivatives of the smooth colliders, contacts of MuJoCo's
+
+Gradient gradient_of(const Model& model, const State& x, int nstep) {
+  const RolloutInput input{.qpos = x.qpos,
+                           .qvel = x.qvel,
+                           .act = {},
+                           .ctrl = {},
+                           .qfrc_applied = {},
+                           .xfrc_applied = {},
+                           .mocap_pos = {},
+                           .mocap_quat = {}};
+  const Trajectory t = rollout(model, input, nstep);
+  Vector bar(static_cast<size_t>((nstep + 1) * model.nv()));
+  for (size_t k = bar.size() - static_cast<size_t>(model.nv()); k < bar.size(); k++) bar[k] = 1;
+  return rollout_pullback(model, t, {.qpos_tangent = bar});
+}
+
+double difference(const Vector& a, const Vector& b) {
+  double largest = 0, size = 1e-12;
+  for (size_t k = 0; k < a.size(); k++) {
+    largest = std::max(largest, std::abs(a[k] - b[k]));
+    size = std::max(size, std::abs(a[k]));
+  }
+  return largest / size;
+}
+
+TEST(SmoothCollision, BackwardConvergesToTheExactGradient) {
+  // a sphere that rolls over the edge of a box, by less than a millimetre
+  const std::string xml = pair_xml(kBox, kSphere);
+  Scene scene{.name = "", .model = Model::from_xml(xml), .x = {}};
+  scene.x = default_state(scene.model);
+  scene.x.qpos = pose(.0805, .02, .1785);
+  const Vector exact = gradient_of(scene.model, scene.x, 20).qpos_tangent;
+  double last = INFINITY;
+  for (const double width : {1e-2, 1e-3, 1e-4}) {
+    const Model model = Model::from_xml(xml, smooth(width, Collisions::kSmoothBackward));
+    const double now = difference(exact, gradient_of(model, scene.x, 20).qpos_tangent);
+    EXPECT_LT(now, last);
+    last = now;
+  }
+  EXPECT_LT(last, 1e-9);
+}
+
+// contact by contact: at a width that no pose of the paths is near a transition for
+TEST(SmoothCollision, BackwardIsExactAwayFromTransitions) {
+  for (const Path& path : sweeps()) {
+    SCOPED_TRACE(path.name);
+    const Model exact = Model::from_xml(path.xml),
+                smooth_model = Model::from_xml(path.xml, smooth(1e-8, Collisions::kSmoothBackward));
+    int same = 0;
+    constexpr int kPoses = 15;
+    for (int i = 0; i < kPoses; i++) {
+      std::mt19937 random(static_cast<unsigned>(i));
+      std::normal_distribution<double> normal;
+      State x = default_state(exact);
+      x.qpos = path.qpos(path.from + (path.to - path.from) * i / (kPoses - 1));
+      for (double& q : x.qpos) q += 1e-3 * normal(random);
+      mju_normalize4(&x.qpos[3]);
+      SmoothOperation a({.name = "", .model = exact, .x = x}),
+          b({.name = "", .model = smooth_model, .x = x});
+      ASSERT_EQ(a.ncon, b.ncon);
+      Vector y_bar(kNumbers * static_cast<size_t>(a.ncon)), zero(a.stage.size()), a_bar = zero,
+                                                                                  b_bar = zero;
+      for (double& value : y_bar) value = normal(random);
+      a.pull(zero, y_bar, a_bar);
+      b.pull(zero, y_bar, b_bar);
+      same += difference(a_bar, b_bar) < 1e-4;
+    }
+    // the second contact of a capsule along an edge is placed otherwise by MuJoCo in 5 poses
+    EXPECT_GE(same, 2 * kPoses / 3);
+  }
+}
+
+TEST(SmoothCollision, BackwardLeavesRolloutsAlone) {
+  for (const Path& sweep : sweeps()) {
+    SCOPED_TRACE(sweep.name);
+    const Vector qpos = sweep.qpos(0.3 * sweep.from + 0.7 * sweep.to), qvel(6, 0.1);
+    const RolloutInput input{.qpos = qpos,
+                             .qvel = qvel,
+                             .act = {},
+                             .ctrl = {},
+                             .qfrc_applied = {},
+                             .xfrc_applied = {},
+                             .mocap_pos = {},
+                             .mocap_quat = {}};
+    const Trajectory a = rollout(Model::from_xml(sweep.xml), input, 50),
+                     b = rollout(
+                         Model::from_xml(sweep.xml, smooth(.01, Collisions::kSmoothBackward)),
+                         input, 50);
+    EXPECT_EQ(a.qpos, b.qpos);
+    EXPECT_EQ(a.qvel, b.qvel);
+  }
+}
+
+// a cylinder that all but stands: its triangle turns by a radian per 1e-6 of tilt
+TEST(SmoothCollision, BackwardIsBoundedWhereACylinderStands) {
+  const std::string xml = plane_xml(kCylinder);
+  Scene scene{.name = "", .model = Model::from_xml(xml), .x = {}};
+  scene.x = default_state(scene.model);
+  scene.x.qpos = pose(0, 0, .1199, Vector3(.3, 1, 0), 1e-6);
+  scene.x.qvel = {.3, .1, 0, 0, 0, 1};
+  const auto largest = [&](const ModelOptions& options) {
+    const Vector g = gradient_of(Model::from_xml(xml, options), scene.x, 1).qpos_tangent;
+    double out = 0;
+    for (const double value : g) out = std::max(out, std::abs(value));
+    return out;
+  };
+  EXPECT_GT(largest({}), 30 * largest(smooth(1e-3, Collisions::kSmoothBackward)));
+}
+
+TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
+  const std::string xml =
+      pair_xml("name='a' type='box' size='.1 .1 .1'", "name='b' type='box' size='.1 .1 .1'");
+  EXPECT_EQ(Model::from_xml(xml).collisions_notice(), "");
+  EXPECT_EQ(Model::from_xml(xml, smooth(1e-3)).collisions_notice(),
+            "box and box (geom 'a', geom 'b')");
+  ModelOptions strict = smooth(1e-3);
+  strict.fallback = false;
+  EXPECT_THROW((void)Model::from_xml(xml, strict), UnsupportedError);
+  EXPECT_THROW((void)Model::from_xml(xml, smooth(0)), InputError);
+  EXPECT_THROW((void)Model::from_xml(xml, smooth(NAN)), InputError);
+  ModelOptions oracle = smooth(1e-3, Collisions::kSmoothBackward);
+  oracle.path = GradientPath::kOracle;
+  EXPECT_THROW((void)Model::from_xml(xml, oracle), UnsupportedError);
+}
+
+}  // namespace
+}  // namespace diffmj
