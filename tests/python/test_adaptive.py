@@ -317,7 +317,7 @@ def test_step_budget_of_constant_steps():
     assert sim.rollout(qpos=[1.0], nstep=2).solver.accepted == 20
     # more steps than an integer counts
     sim = diffmj.Simulator(PENDULUM, "tsit5", interval=1.0, step=1e-12, max_steps=50)
-    with pytest.raises(diffmj.StepBudgetError, match="max_steps = 50 .50 accepted") as info:
+    with pytest.raises(diffmj.StepBudgetError, match=r"max_steps = 50 .50 accepted") as info:
         sim.rollout(qpos=[1.0], nstep=1)
     assert info.value.trajectory.solver.end_time == pytest.approx(50e-12)
 
