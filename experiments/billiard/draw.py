@@ -12,6 +12,7 @@ def draw(x, paths):
     middle.plot(x["F"], x["cfd"], color=common.BLUE, label="contacts from distance")
     middle.plot(x["F"], x["plain"], color=common.ORANGE, label="plain")
     middle.set_yscale("symlog", linthresh=0.05)
+    middle.set_yticks([-1, -0.1, 0, 0.1, 1])
     middle.set(xlabel="sideways force F [N]", ylabel="gradient [m²/N]")
     middle.legend()
     for kind, color in (("plain", common.ORANGE), ("cfd", common.BLUE)):

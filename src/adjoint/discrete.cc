@@ -225,6 +225,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   allocate(t, 0, gradient);
   reset_data(model, t.mocap_pos, t.mocap_quat, workspace);
   workspace.cfd.evaluations = workspace.cfd.capped = 0;
+  workspace.cfd.qacc.clear();
 
   StepBar bar;
   bar.resize(impl, 1, !t.xfrc_applied.empty());
@@ -403,6 +404,7 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   if (!t.ok()) throw InputError("linearize: the step failed: " + t.message);
   WorkspaceLease workspace(impl);
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
+  workspace->cfd.qacc.clear();
 
   StepBar bar;
   bar.resize(impl, model.ntangent(), false);

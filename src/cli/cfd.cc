@@ -40,8 +40,7 @@ void add_cfd_options(CLI::App& command, CfdArguments& a) {
   constexpr const char* kGroup = "Contacts from distance, a surrogate of the gradient";
   command
       .add_option("--cfd", a.law,
-                  "width [m] of contacts, then d_c, d_0, midpoint, power, softplus; or 'model': of "
-                  "its custom numerics")
+                  "width [m], then d_c, d_0, midpoint, power, softplus; or 'model': its numerics")
       ->option_text("\"WIDTH ...\"")
       ->group(kGroup);
   command.add_option("--cfd-geom", a.geoms, "those of a geom's contacts; may be given again")

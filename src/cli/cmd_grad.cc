@@ -109,8 +109,10 @@ int run(const GradCommand& command) {
     output.write(json_text(result));
   }
   output.finish();
-  if (command.csv) report_warnings(trajectory.warnings);
-  report_cfd(gradient);
+  if (command.csv) {
+    report_warnings(trajectory.warnings);
+    report_cfd(gradient);
+  }
   return kExitOk;
 }
 

@@ -80,7 +80,7 @@ class RungeKutta {
   bool finish(EvaluationTimes& times);
   // Error of the step as eq. 3 has it, to be added to what else the norm is over.
   void add_error(ErrorNorm& norm);
-  // That of velocities, had the step the accelerations with contacts from distance at its stages.
+  // That of what contacts from distance at its stages would add to velocities, a hundred times.
   void add_cfd_error(ErrorNorm& norm);
 
   // A first step to try (adaptive.md, eq. 5); leaves the rates at the start in stage 0. 0 if they

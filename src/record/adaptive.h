@@ -56,7 +56,8 @@ struct StepState {
 
 // An event whose violation has a smaller rate [m/s] is called grazing.
 inline constexpr double kGrazingRate = 1e-3;
-// The smallest rate that the term of an event is divided by. gradient: below it the term is bounded.
+// The smallest rate that the term of an event is divided by. gradient: below it the term is
+// bounded.
 inline constexpr double kSmallestRate = 1e-6;
 
 // The event that ends step n, or null; and whether something was held back within it.

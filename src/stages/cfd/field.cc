@@ -28,10 +28,10 @@ void set_impedance(const CfdModel& cfd, mjData* d, Workspace& workspace) {
     if (contact.efc_address < 0 || law.width == 0) continue;
     const double r = contact.dist - contact.includemargin;
     const CfdValue rho = cfd_violation(law, r);
+    const CfdValue own = r > 0 ? cfd_impedance(law, contact.solimp, r) : CfdValue();
     for (int i = contact.efc_address; i < contact.efc_address + rows_of(d, contact); i++) {
       workspace.violation[static_cast<size_t>(i)] = {rho.value, rho.slope};
       if (r <= 0) continue;
-      const CfdValue own = cfd_impedance(law, contact.solimp, r);
       mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
       d->efc_R[i] *= (1 - own.value) / own.value * KBIP[2] / (1 - KBIP[2]);
       d->efc_D[i] = 1 / d->efc_R[i];
@@ -105,7 +105,10 @@ void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Works
 
 bool cfd_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
                   Workspace& workspace) {
-  cfd_field(impl, in, warmstart, workspace);
+  // neighbouring states have similar solutions, nearer than F's
+  const bool known = workspace.cfd.qacc.size() == static_cast<size_t>(impl.nv);
+  cfd_field(impl, in, known && !cfd_forward(impl) ? CVec(workspace.cfd.qacc) : warmstart,
+            workspace);
   const mjData* d = workspace.data.get();
   if (d->nefc == 0) return false;
   newton_factorize(impl.mj(), d, workspace.cfd.qacc, workspace);

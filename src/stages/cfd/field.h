@@ -17,7 +17,8 @@ namespace diffmj {
 // MujocoError, after which that data is as new.
 void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Workspace& workspace);
 
-// The same, and H factorised at ã where there are rows. Returns whether there are.
+// The same, and H factorised at ã where there are rows. Returns whether there are. Starts at the
+// last solution instead of warmstart if there is one (workspace.cfd.qacc).
 bool cfd_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart, Workspace& workspace);
 
 // Not physical, but what the pullback is checked against: rollouts have forces from distance, too.

@@ -17,6 +17,7 @@
 namespace diffmj {
 namespace {
 
+constexpr double kFar = 1e10;  // [m]
 // [m] more than this and colliders that iterate are asked again, with a margin that fits
 constexpr double kInflated = 0.03;
 
@@ -204,12 +205,15 @@ double height_above_plane(const mjData* d, const CfdPair& pair) {
          (geom[2] - plane[2]) * mat[8];
 }
 
-// how near two geoms can be at least: by spheres
-double least_distance(const mjModel* m, const mjData* d, const CfdPair& pair) {
+// how near two geoms can be at least, by spheres; far, above any bound, if that is not below bound
+double least_distance(const mjModel* m, const mjData* d, const CfdPair& pair, double bound) {
   if (m->geom_type[pair.geom[0]] == mjGEOM_PLANE) return height_above_plane(d, pair) - pair.radius;
-  return mju_dist3(d->geom_xpos + 3 * static_cast<ptrdiff_t>(pair.geom[0]),
-                   d->geom_xpos + 3 * static_cast<ptrdiff_t>(pair.geom[1])) -
-         pair.radius;
+  const mjtNum *p1 = d->geom_xpos + 3 * static_cast<ptrdiff_t>(pair.geom[0]),
+               *p2 = d->geom_xpos + 3 * static_cast<ptrdiff_t>(pair.geom[1]);
+  const double x = p1[0] - p2[0], y = p1[1] - p2[1], z = p1[2] - p2[2];
+  const double square = x * x + y * y + z * z, most = bound + pair.radius;
+  if (square >= most * most) return kFar;
+  return std::sqrt(square) - pair.radius;
 }
 
 // at least and, of convex geoms, at most: by capsules
@@ -334,6 +338,7 @@ void CfdModel::add(const mjModel* m, int g1, int g2, int predefined, int law_id)
   const bool plane = m->geom_type[g1] == mjGEOM_PLANE;
   contacts_.push_back(contact);
   pairs_.push_back({.geom = {g1, g2},
+                    .margin = contact.includemargin,
                     .reach = contact.includemargin + law(law_id).width,
                     .touching = contact.includemargin + gap,
                     .radius = (plane ? 0 : m->geom_rbound[g1]) + m->geom_rbound[g2],
@@ -345,8 +350,9 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
   using Found = CfdScratch::Found;
   const auto most = static_cast<size_t>(cfd.options().max_contacts);
   // the nearest are not much farther than they were last time; if they are, all pairs are looked at
-  double limit = s.model == &cfd && s.near.size() == most ? 1.2 * s.near.front().r + 1e-3
-                                                          : std::numeric_limits<double>::infinity();
+  const double limit = s.model == &cfd && s.near.size() == most
+                           ? 1.2 * s.near.front().r + 1e-3
+                           : std::numeric_limits<double>::infinity();
   s.model = &cfd;
   s.candidates.clear();
   s.touching.clear();
@@ -354,19 +360,25 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
   s.law.clear();
   s.evaluations++;
 
-  int nleft = 0;
+  // those that may be nearer than low, and not than high
   const auto npair = static_cast<int>(cfd.pairs().size());
-  for (int i = 0; i < npair; i++) {
-    const CfdPair& pair = cfd.pairs()[static_cast<size_t>(i)];
-    const double least = least_distance(m, d, pair);
-    if (least >= std::max(pair.reach, pair.touching)) continue;
-    const double r = least - cfd.contact_of(i).includemargin;
-    if (r <= limit) {
-      s.candidates.push_back({r, i, false});
-    } else {
-      nleft++;
+  const auto gather = [&](double low, double high) {
+    int nbeyond = 0;
+    for (int i = 0; i < npair; i++) {
+      const CfdPair& pair = cfd.pairs()[static_cast<size_t>(i)];
+      const double reach = std::max(pair.reach, pair.touching);
+      const double r = least_distance(m, d, pair, reach) - pair.margin;
+      if (r >= reach - pair.margin || r <= low) continue;
+      if (r <= high) {
+        s.candidates.push_back({r, i, false});
+      } else {
+        nbeyond++;
+      }
     }
-  }
+    return nbeyond;
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  int nleft = gather(-kInfinity, limit);
   const auto farther = [](const Candidate& a, const Candidate& b) {
     return a.distance > b.distance;
   };
@@ -385,14 +397,7 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
         break;
       }
       // not enough within the limit
-      for (int i = 0; i < npair; i++) {
-        const CfdPair& pair = cfd.pairs()[static_cast<size_t>(i)];
-        const double least = least_distance(m, d, pair),
-                     r = least - cfd.contact_of(i).includemargin;
-        if (r > limit && least < std::max(pair.reach, pair.touching)) {
-          s.candidates.push_back({r, i, false});
-        }
-      }
+      gather(limit, kInfinity);
       std::make_heap(s.candidates.begin(), s.candidates.end(), farther);
       nleft = 0;
     }
@@ -405,9 +410,9 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
       break;
     }
     const CfdPair& pair = cfd.pairs()[static_cast<size_t>(next.pair)];
-    const double margin = cfd.contact_of(next.pair).includemargin;
-    const auto [least, most_apart] = capsule_distance(cfd, m, d, pair);
+    const double margin = pair.margin;
     if (!next.capsules) {
+      const double least = capsule_distance(cfd, m, d, pair).first;
       // looked at when it is its turn
       if (least >= std::max(pair.reach, pair.touching)) continue;
       s.candidates.push_back({std::max(next.distance, least - margin), next.pair, true});
@@ -433,6 +438,7 @@ bool cfd_contacts(const CfdModel& cfd, const mjModel* m, mjData* d, CfdScratch& 
     if (width <= 0) continue;
     double reach = pair.reach;
     if (inflates(m, pair.geom[0], pair.geom[1])) {
+      const auto [least, most_apart] = capsule_distance(cfd, m, d, pair);
       reach = std::min(reach, std::max(most_apart, pair.touching) + kSameDistance);
       if (reach - least > kInflated) {
         double nearest = reach;

@@ -25,6 +25,7 @@ struct CfdHull {
 
 struct CfdPair {
   int geom[2];
+  double margin;    // [m] of the contact
   double reach;     // [m] distance at which contacts are detected, margin and width
   double touching;  // [m] distance at which MuJoCo detects them, margin and gap
   double radius;    // [m] of the two bounding spheres together; of a plane the other one's
