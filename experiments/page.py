@@ -182,8 +182,8 @@ def _verdict(x: Result) -> str:
 
 def _image(png: bytes, alt: str) -> str:
     width = int.from_bytes(png[16:20], "big")  # pixels
-    readable = f"--readable: {width / REM:.0f}rem"
-    return f'<img src="{_data(png, "image/png")}" alt="{alt}" style="{readable}">'
+    style = f"--readable: {width / REM:.0f}rem; max-width: {0.75 * width:.0f}px"
+    return f'<img src="{_data(png, "image/png")}" alt="{alt}" style="{style}">'
 
 
 def _data(data: bytes, kind: str) -> str:
