@@ -70,7 +70,7 @@ def descend(start, iterations, tolerance, cfd, nthread):
 def main(argv=None):
     options = common.arguments(__doc__, argv)
     expected, checks = common.expected(__file__), common.Checks()
-    n, tolerance, nthread = (9 if options.quick else 200), 1e-6, options.nthread
+    n, tolerance, nthread = (41 if options.quick else 200), 1e-6, options.nthread
     cfd = diffmj.Cfd(**CFD)
     x = {"F": np.linspace(-5, 5, n)}
     x["loss"], x["plain"] = shot(x["F"], tolerance, None, nthread)
@@ -83,7 +83,7 @@ def main(argv=None):
     downhill = np.sign(x["cfd"]) == np.sign(x["F"])
     checks.above("misses that are pulled to the hit", downhill[missed].mean(), 0.999)
 
-    start = np.linspace(-5, 5, 3 if options.quick else 11)
+    start = np.linspace(-5, 5, 5 if options.quick else 11)
     count = 12 if options.quick else 30
     paths = {
         k: descend(start, count, tolerance, c, nthread) for k, c in (("plain", None), ("cfd", cfd))
@@ -96,7 +96,7 @@ def main(argv=None):
     checks.above("descent with contacts from distance", descent["cfd"], 0.999)
     checks.below("descent without", descent["plain"], expected["plain"])
 
-    free = {"F": np.linspace(-5, 5, 11 if options.quick else 200)}
+    free = {"F": np.linspace(-5, 5, 81 if options.quick else 200)}
     kinds = {
         "plain": ("discrete", None),
         "discrete": ("discrete", cfd),
