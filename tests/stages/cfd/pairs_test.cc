@@ -167,7 +167,10 @@ TEST(CfdPairs, CapKeepsTheNearest) {
   EXPECT_EQ(scratch.capped, 0);
   for (const int most : {1, 7, 20}) {
     const long before = scratch.capped;
-    EXPECT_EQ(distances(most), Vector(all.begin(), all.begin() + most));
+    const Vector nearest = distances(most);
+    ASSERT_EQ(nearest.size(), static_cast<size_t>(most));
+    // colliders that are asked with another margin round differently
+    for (size_t i = 0; i < nearest.size(); i++) EXPECT_NEAR(nearest[i], all[i], 1e-12);
     EXPECT_EQ(scratch.capped, before + 1);
   }
 }
