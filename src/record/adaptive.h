@@ -1,18 +1,12 @@
-// Rollouts by explicit Runge-Kutta methods, and the record of their steps.
-//
-// A row of SolverRecord::kept, with every step kept: qpos, qvel, act at the start of the step, then
-// qacc and act_dot of all its stages; kept_nefc has a number per stage. With checkpoints: the
-// StepState before step kept_step[slot], as many rows as there are slots; kept_nefc has one number.
+// Rollouts by explicit Runge-Kutta methods.
 #ifndef DIFFMJ_RECORD_ADAPTIVE_H_
 #define DIFFMJ_RECORD_ADAPTIVE_H_
 
 #include <string>
-#include <vector>
 
 #include "base/parallel.h"
 #include "diffmj/rollout.h"
-#include "integrate/runge_kutta.h"
-#include "model/workspace.h"
+#include "record/solver_steps.h"
 
 namespace diffmj {
 
@@ -24,52 +18,6 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
 // kept, whatever the model's options say.
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
                             const Trajectory* steps_of, bool keep_all, StopSignal& stop);
-
-// How many checkpoints of a rollout can be of use; the option is set.
-int checkpoint_slots(const AdaptiveOptions& options);
-
-// What drives interval i.
-IntervalInput interval_input(const Model& model, const Trajectory& trajectory, int i);
-
-// The state between two steps, with all that the next one depends on: made again from it, steps are
-// the same to the last bit.
-struct StepState {
-  explicit StepState(const ModelImpl& impl);
-
-  double time = 0;                                     // [s]
-  std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
-  std::vector<double> qacc_warmstart;                  // nv
-  int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
-  size_t active = 0;                                   // with them, but in no checkpoint
-  bool let_go = false;                                 // an event before it says; in no checkpoint
-
-  StepStart start() const;
-  // After a step, which is finished where its rates are the next one's: not at an event.
-  void follow(RungeKutta& method, double time, bool event);
-  // At the start of an interval: the rates are no longer known where inputs jump.
-  void enter(const Model& model, const Trajectory& trajectory, int interval);
-
-  static size_t size(const ModelImpl& impl);
-  void write(Vec row, int& nefc) const;
-  void read(CVec row, int nefc, double time);
-};
-
-// An event whose violation has a smaller rate [m/s] is called grazing.
-inline constexpr double kGrazingRate = 1e-3;
-// The smallest rate that the term of an event is divided by. gradient: below it the term is
-// bounded.
-inline constexpr double kSmallestRate = 1e-6;
-
-// The event that ends step n, or null; and whether something was held back within it.
-const SolverEvent* event_after(const Trajectory& trajectory, int n);
-bool is_masked(const Trajectory& trajectory, int n);
-// Whether constraints are let go where step n begins.
-bool lets_go(const Trajectory& trajectory, int n);
-// Whether forces have a corner within it.
-bool is_bent(const Trajectory& trajectory, int n);
-
-// Step i of a trajectory that keeps every step.
-MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);
 
 }  // namespace diffmj
 

@@ -163,21 +163,25 @@ std::string analytic_obstacle(const mjModel* m) {
   return constraint_obstacle(m);
 }
 
+void evaluate_poses(const mjModel* m, const StepInput& in, mjData* d) {
+  write_input(m, d, in);
+  mj_kinematics(m, d);
+  mj_comPos(m, d);
+  if (in.tendon_numbers.empty()) {
+    mj_tendon(m, d);
+  } else {
+    restore_tendons(m, in.tendon_numbers, in.tendon_objects, d);
+  }
+  mj_makeM(m, d);
+}
+
 void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   workspace.violation.clear();
   mj_call("the stages of a step", [&] {
-    write_input(m, d, in);
-    mj_kinematics(m, d);
-    mj_comPos(m, d);
-    if (in.tendon_numbers.empty()) {
-      mj_tendon(m, d);
-    } else {
-      restore_tendons(m, in.tendon_numbers, in.tendon_objects, d);
-    }
-    mj_makeM(m, d);
+    evaluate_poses(m, in, d);
     if (constrained) {
       if (in.knows_contacts) {
         restore_contacts(m, in.contacts, d);

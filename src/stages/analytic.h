@@ -22,6 +22,9 @@ namespace diffmj {
 // Names what of the model has no analytic pullback; empty if everything has one.
 std::string analytic_obstacle(const mjModel* m);
 
+// Poses, tendons (those that were kept, if any) and the mass matrix of a state. Inside mj_call.
+void evaluate_poses(const mjModel* m, const StepInput& in, mjData* d);
+
 // Runs those stages of MuJoCo that the pullback reads, and leaves them in the workspace's mjData.
 // Where no constraint acts (constrained is false) contacts are not even looked for.
 void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,

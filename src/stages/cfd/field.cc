@@ -4,9 +4,9 @@
 #include "mj/call.h"
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/analytic.h"
 #include "stages/cfd/law.h"
 #include "stages/cfd/pairs.h"
-#include "stages/position/tendon.h"
 
 namespace diffmj {
 namespace {
@@ -63,16 +63,8 @@ void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Works
   bool fits = true;
   try {
     mj_call("the stages of contacts from distance", [&] {
-      write_input(m, d, in);
+      evaluate_poses(m, in, d);
       copy_or_zero(warmstart, d->qacc_warmstart, impl.nv);
-      mj_kinematics(m, d);
-      mj_comPos(m, d);
-      if (in.tendon_numbers.empty()) {
-        mj_tendon(m, d);
-      } else {
-        restore_tendons(m, in.tendon_numbers, in.tendon_objects, d);
-      }
-      mj_makeM(m, d);
       mj_factorM(m, d);
       fits = cfd_contacts(cfd, m, d, workspace.cfd);
       if (!fits) return;
