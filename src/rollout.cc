@@ -8,6 +8,7 @@
 #include "base/require.h"
 #include "integrate/step.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "model/workspace.h"
 #include "record/adaptive.h"
 #include "record/input.h"
@@ -100,7 +101,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
                            .xfrc_applied = input_row(t.xfrc_applied, done, 6 * t.nbody)};
         cfd_step(model.impl(), in, *workspace);
       } else {
-        mj_call("mj_step", [&] { mj_step(m, d); });
+        mj_call("mj_step", [&] { mj_step(CollidingModel(m), d); });
       }
     } catch (const MujocoError& error) {
       t.outcome = Outcome::kMujocoError;

@@ -5,6 +5,7 @@
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "mj/row_mask.h"
 #include "record/adaptive.h"
 #include "stages/acceleration/constraint_parameters.h"
@@ -81,7 +82,7 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   if (!event.release) {
     mj_call("mj_fwdPosition", [&] {
       std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
-      mj_fwdPosition(m, d);
+      mj_fwdPosition(CollidingModel(m), d);
     });
     mask.set_base(d, event.start_time);
   }

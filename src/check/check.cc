@@ -14,6 +14,7 @@
 #include "diffmj/gradient.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
@@ -220,7 +221,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   for_each_step(model, t, [&](int i, const StepInput& in) {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
-      mj_forward(m, d);
+      mj_forward(CollidingModel(m), d);
     });
     const Vector qacc(d->qacc, d->qacc + t.nv);
     newton_factorize(m, d, qacc, *workspace);

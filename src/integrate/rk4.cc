@@ -10,6 +10,7 @@
 #include "integrate/step.h"
 #include "integrate/tableau.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/cfd/field.h"
 #include "stages/vector_field.h"
@@ -66,7 +67,7 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
       } else {
         mj_call("mj_forward", [&] {
           write_input(m, d, at);
-          mj_forward(m, d);
+          mj_forward(CollidingModel(m), d);
         });
       }
     } catch (const MujocoError&) {

@@ -4,6 +4,7 @@
 
 #include "integrate/runge_kutta.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 
 namespace diffmj {
 
@@ -12,7 +13,7 @@ void RungeKutta::set_mask(CVec qpos, double time, CVec qvel) {
   mj_call("mj_fwdPosition", [&] {
     std::copy(qpos.begin(), qpos.end(), d->qpos);
     d->time = time;
-    mj_fwdPosition(impl_.mj(), d);
+    mj_fwdPosition(CollidingModel(impl_.mj()), d);
     if (qvel.empty()) return;
     std::copy(qvel.begin(), qvel.end(), d->qvel);
     mj_fwdVelocity(impl_.mj(), d);
@@ -52,7 +53,7 @@ void RungeKutta::rows_at(double time, const Stage& state) {
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdVelocity", [&] {
     write_input(impl_.mj(), d, in);
-    mj_fwdPosition(impl_.mj(), d);
+    mj_fwdPosition(CollidingModel(impl_.mj()), d);
     mj_fwdVelocity(impl_.mj(), d);
   });
   mask_.find(d);

@@ -5,6 +5,7 @@
 #include "integrate/manifold.h"
 #include "integrate/metric.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/cfd/field.h"
 #include "stages/probes.h"
@@ -253,7 +254,7 @@ void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepB
     mj_call("mj_step", [&] {
       write_input(m, d, in);
       set();
-      mj_step(m, d);
+      mj_step(CollidingModel(m), d);
       mj_differentiatePos(m, tangent.data(), 1, base.data(), d->qpos);
     });
     std::copy(d->qvel, d->qvel + nv, tangent.begin() + nv);
@@ -262,7 +263,7 @@ void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepB
   };
   mj_call("mj_step", [&] {
     write_input(m, d, in);
-    mj_step(m, d);
+    mj_step(CollidingModel(m), d);
   });
   std::copy(d->qpos, d->qpos + impl.nq, base.begin());
   const int rows = step([] {}, center);

@@ -35,9 +35,50 @@ Table make_dispatchers(std::index_sequence<k...> /*pairs*/) {
 
 }  // namespace
 
+int collide_as_mujoco(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact,
+                      int geom1, int geom2, mjtNum margin, bool only_first) {
+  const auto collide = [&](const mjModel* own) {
+    const auto i = static_cast<size_t>(own->geom_type[geom1]),
+               j = static_cast<size_t>(own->geom_type[geom2]);
+    const mjfCollision before = replaced()[i][j];
+    return (before ? before : mjCOLLISIONFUNC[i][j])(own, d, contact, geom1, geom2, margin);
+  };
+  if (m->geom_type != self.seen_type && !only_first) return collide(m);
+  mjModel own = *m;
+  own.geom_type = const_cast<int*>(self.type);
+  if (only_first) own.opt.disableflags |= mjDSBL_MULTICCD;
+  return collide(&own);
+}
+
+int collide_geoms(const mjModel* m, mjData* d, mjPreContact* contact, int geom1, int geom2,
+                  mjtNum margin) {
+  if (in_effect && in_effect->seen_type) {
+    return in_effect->collide(*in_effect, m, d, contact, geom1, geom2, margin);
+  }
+  return mjCOLLISIONFUNC[m->geom_type[geom1]][m->geom_type[geom2]](m, d, contact, geom1, geom2,
+                                                                   margin);
+}
+
+CollidingModel::CollidingModel(const mjModel* m) : seen_(m) {
+  if (!in_effect || !in_effect->seen_type) return;
+  copy_ = *m;
+  copy_.geom_type = const_cast<int*>(in_effect->seen_type);
+  // the room for contacts of such pairs
+  copy_.opt.sdf_initpoints = kMaxSeen;
+  // sensors of distances and rays look at types too, and nothing here reads sensors
+  copy_.opt.disableflags |= mjDSBL_SENSOR;
+  seen_ = &copy_;
+}
+
 ColliderScope::ColliderScope(const Collider* collider)
     : outer_(std::exchange(asked_for, collider)) {}
 ColliderScope::~ColliderScope() { asked_for = outer_; }
+
+bool may_be_replaced(int type1, int type2) {
+  const mjfCollision entry = mjCOLLISIONFUNC[type1][type2];
+  return entry && entry != mjCOLLISIONFUNC[mjGEOM_BOX][mjGEOM_BOX] &&
+         entry != mjCOLLISIONFUNC[mjGEOM_ELLIPSOID][mjGEOM_ELLIPSOID];
+}
 
 void install_dispatcher(int type1, int type2) {
   static std::mutex mutex;
@@ -45,10 +86,8 @@ void install_dispatcher(int type1, int type2) {
       make_dispatchers(std::make_index_sequence<size_t{mjNGEOMTYPES} * mjNGEOMTYPES>());
   const std::lock_guard lock(mutex);
   const auto i = static_cast<size_t>(type1), j = static_cast<size_t>(type2);
+  if (!may_be_replaced(type1, type2) || replaced()[i][j]) return;
   mjfCollision& entry = mjCOLLISIONFUNC[i][j];
-  const mjfCollision boxes = mjCOLLISIONFUNC[mjGEOM_BOX][mjGEOM_BOX],
-                     convex = mjCOLLISIONFUNC[mjGEOM_ELLIPSOID][mjGEOM_ELLIPSOID];
-  if (!entry || entry == boxes || entry == convex || replaced()[i][j]) return;
   // before the entry, for other threads may be colliding
   replaced()[i][j] = entry;
   std::atomic_ref(entry).store(kDispatchers[i][j], std::memory_order_release);

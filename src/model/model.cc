@@ -134,6 +134,8 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
 
 ModelImpl::~ModelImpl() = default;
 
+const Collider& ModelImpl::smooth_collider() const { return collider_->get(); }
+
 void ModelImpl::choose_integrator() {
   mjModel* m = mj_.get();
   const Integrator asked = options.integrator;
@@ -308,7 +310,7 @@ void ModelImpl::choose_collider() {
         "there is no smooth collider for " + collisions_notice +
         ", and fallback is off: allow MuJoCo's collider there (fallback = true)");
   }
-  collider_ = smooth_collider(o.smoothness);
+  collider_ = std::make_unique<const SmoothCollider>(mj_.get(), o.smoothness);
 }
 
 // Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,
@@ -324,7 +326,7 @@ void ModelImpl::choose_advance() {
   mjData* d = lease->data.get();
   mj_call("mj_Euler", [&] {
     mj_resetData(m, d);
-    mj_forward(m, d);
+    mj_forward(CollidingModel(m), d);
     mju_zero(d->qacc, nv);
     mju_zero(d->qfrc_constraint, nv);
     mju_fill(d->qfrc_smooth, 1, nv);

@@ -13,7 +13,8 @@
 
 namespace diffmj {
 
-class CfdModel;  // stages/cfd/pairs.h
+class CfdModel;        // stages/cfd/pairs.h
+class SmoothCollider;  // stages/position/collision/smooth.h
 class Workspace;
 template <class Real>
 struct TableauOf;  // integrate/tableau.h
@@ -53,8 +54,10 @@ class ModelImpl {
   std::string collisions_notice;
   // What MuJoCo's calls on this model ask for; null: MuJoCo's own colliders.
   const Collider* collider() const {
-    return options.collisions.mode == Collisions::kSmooth ? &collider_ : nullptr;
+    return options.collisions.mode == Collisions::kSmooth ? &smooth_collider() : nullptr;
   }
+  // The one that was asked for, forward or backward.
+  const Collider& smooth_collider() const;
   std::unique_ptr<const CfdModel> cfd;  // contacts from distance; null: none
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.
@@ -70,8 +73,8 @@ class ModelImpl {
   void choose_advance();
   void choose_collider();
 
-  Collider collider_;
   MjModelPtr mj_, tight_;
+  std::unique_ptr<const SmoothCollider> collider_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_parameters.h"
@@ -186,7 +187,7 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
       if (in.knows_contacts) {
         restore_contacts(m, in.contacts, d);
       } else {
-        mj_collision(m, d);
+        mj_collision(CollidingModel(m), d);
       }
       mj_makeConstraint(m, d);
       if (diagonal_is_exact(m)) {

@@ -6,6 +6,7 @@
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/probes.h"
 
@@ -29,7 +30,7 @@ constexpr double kFreeParameterStep = 1e-4;
 enum class From { kPosition, kVelocity, kActuation };  // the first stage an input moves
 
 void run_stages(const mjModel* m, mjData* d, From from) {
-  if (from <= From::kPosition) mj_fwdPosition(m, d);
+  if (from <= From::kPosition) mj_fwdPosition(CollidingModel(m), d);
   if (from <= From::kVelocity) mj_fwdVelocity(m, d);
   mj_fwdActuation(m, d);
   mj_fwdAcceleration(m, d);

@@ -6,6 +6,7 @@
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/cfd/field.h"
 
@@ -54,7 +55,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
   try {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
-      mj_fwdPosition(m, d);
+      mj_fwdPosition(CollidingModel(m), d);
       lap(times.position);
       mj_fwdVelocity(m, d);
       if (in.mask) in.mask->hold(d);

@@ -111,13 +111,13 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
   const auto& geom = d->contact[first].geom;
-  const auto& [mode, width] = impl.options.collisions;
+  const Collisions mode = impl.options.collisions.mode;
   if (mode == Collisions::kSmooth &&
       has_smooth_collider(m->geom_type[geom[0]], m->geom_type[geom[1]])) {
-    return smooth_pullback(m, d, width, first, n, bar, sizes, out);
+    return smooth_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out);
   }
   if (mode == Collisions::kSmoothBackward &&
-      smooth_backward_pullback(m, d, width, first, n, bar, sizes, out)) {
+      smooth_backward_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out)) {
     return true;
   }
   return closed_form_pullback(impl, first, n, bar, workspace, out);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "mj/collider.h"
+
 namespace diffmj {
 namespace {
 
@@ -35,9 +37,8 @@ int Detected::nearest(const mjtNum* pos, double dist, const mjtNum* normal) cons
 }
 
 void detect_contacts(const mjModel* m, mjData* d, const mjContact& like, Detected& out) {
-  const int g1 = like.geom[0], g2 = like.geom[1];
-  const mjfCollision collide = mjCOLLISIONFUNC[m->geom_type[g1]][m->geom_type[g2]];
-  out.n = collide(m, d, out.contact.data(), g1, g2, detection_margin(m, like));
+  out.n = collide_geoms(m, d, out.contact.data(), like.geom[0], like.geom[1],
+                        detection_margin(m, like));
 }
 
 bool is_iterative(const mjModel* m, int geom1, int geom2) {

@@ -7,8 +7,10 @@
 #include "base/dual.h"
 #include "stages/position/collision/frame.h"
 #include "stages/position/collision/smooth/capsule_box.h"
+#include "stages/position/collision/smooth/convex.h"
 #include "stages/position/collision/smooth/plane_box.h"
 #include "stages/position/collision/smooth/plane_cylinder.h"
+#include "stages/position/collision/smooth/plane_mesh.h"
 #include "stages/position/collision/smooth/plane_round.h"
 #include "stages/position/collision/smooth/segments.h"
 #include "stages/position/collision/smooth/sphere_solid.h"
@@ -16,7 +18,39 @@
 namespace diffmj {
 namespace {
 
-// calls fn with the collider of two types, as a generic lambda; false if there is none
+template <int type1, int type2>
+struct ConvexCollider {
+  template <class... X>
+  void operator()(const X&... x) const {
+    smooth_convex(type1, type2, x...);
+  }
+};
+
+constexpr int pair_of(int type1, int type2) { return type1 * mjNGEOMTYPES + type2; }
+
+using ConvexPairs = std::integer_sequence<
+    int, pair_of(mjGEOM_SPHERE, mjGEOM_ELLIPSOID), pair_of(mjGEOM_SPHERE, mjGEOM_MESH),
+    pair_of(mjGEOM_CAPSULE, mjGEOM_ELLIPSOID), pair_of(mjGEOM_CAPSULE, mjGEOM_CYLINDER),
+    pair_of(mjGEOM_CAPSULE, mjGEOM_MESH), pair_of(mjGEOM_ELLIPSOID, mjGEOM_ELLIPSOID),
+    pair_of(mjGEOM_ELLIPSOID, mjGEOM_CYLINDER), pair_of(mjGEOM_ELLIPSOID, mjGEOM_BOX),
+    pair_of(mjGEOM_ELLIPSOID, mjGEOM_MESH), pair_of(mjGEOM_CYLINDER, mjGEOM_CYLINDER),
+    pair_of(mjGEOM_CYLINDER, mjGEOM_BOX), pair_of(mjGEOM_CYLINDER, mjGEOM_MESH),
+    pair_of(mjGEOM_BOX, mjGEOM_MESH), pair_of(mjGEOM_MESH, mjGEOM_MESH)>;
+
+template <class Fn, int... pair>
+constexpr bool with_convex_collider(int type1, int type2, const Fn& fn,
+                                    std::integer_sequence<int, pair...> /*pairs*/) {
+  bool found = false;
+  const auto look = [&]<int p>() {
+    if (pair_of(type1, type2) != p) return;
+    fn(ConvexCollider<p / mjNGEOMTYPES, p % mjNGEOMTYPES>());
+    found = true;
+  };
+  (look.template operator()<pair>(), ...);
+  return found;
+}
+
+// calls fn with the collider of two types, as a generic function object; false if there is none
 template <class Fn>
 constexpr bool with_collider(int type1, int type2, const Fn& fn) {
   const auto is = [&](int first, int second) { return type1 == first && type2 == second; };
@@ -64,7 +98,11 @@ constexpr bool with_collider(int type1, int type2, const Fn& fn) {
     fn([](const auto&... x) { smooth_capsule_box(x...); });
     return true;
   }
-  return false;
+  if (is(mjGEOM_PLANE, mjGEOM_MESH)) {
+    fn([](const auto&... x) { smooth_plane_mesh(x...); });
+    return true;
+  }
+  return with_convex_collider(type1, type2, fn, ConvexPairs());
 }
 
 // The tangent of a contact's frame. MuJoCo takes the y axis of the world, or the z axis if n is
@@ -87,16 +125,42 @@ struct Tangent {
   double s = 0, slope = 0;  // slope: ∂s/∂n_y
 };
 
+// two geoms in the order of their types, which need not be that of MuJoCo's contact
+struct Ordered {
+  Ordered(const int* type, int geom1, int geom2)
+      : swapped(type[geom1] > type[geom2]),
+        first(swapped ? geom2 : geom1),
+        second(swapped ? geom1 : geom2) {}
+
+  bool swapped;
+  int first, second;
+};
+
 // what a collider gives, to MuJoCo
 struct Writer {
   bool is_far(double dist) const { return dist > margin; }
+  // MuJoCo's normal. What is smooth is not nearer than what is exact, but for transitions.
+  bool start(Vec3<double>& n) const {
+    std::array<mjPreContact, kMaxSeen> found;
+    if (collide_as_mujoco(self, m, d, found.data(), pair.first, pair.second, margin + width,
+                          true) == 0) {
+      return false;
+    }
+    n = {found[0].normal[0], found[0].normal[1], found[0].normal[2]};
+    return true;
+  }
+  // to MuJoCo's contacts, which are too deep for others
+  void fail() const {
+    n = collide_as_mujoco(self, m, d, out, pair.first, pair.second, margin, false);
+    for (int i = 0; pair.swapped && i < n; i++) mju_scl3(out[i].normal, out[i].normal, -1);
+  }
   void operator()(const SmoothContact<double>& contact) const {
     const double dist = contact.distance();
     if (!(dist <= margin)) return;
     mjPreContact& to = out[n++];
     to.dist = dist;
     write(contact.pos, to.pos);
-    write(contact.n, to.normal);
+    write(pair.swapped ? -contact.n : contact.n, to.normal);
     if (contact.has_tangent) {
       write(contact.tangent, to.tangent);
     } else {
@@ -110,28 +174,34 @@ struct Writer {
     to[2] = from.z;
   }
 
+  const Collider& self;
+  const mjModel* m;
+  mjData* d;
+  const Ordered& pair;
   mjPreContact* out;
   double margin, width;
   int& n;
 };
 
-SmoothGeom<double> read_geom(const mjModel* m, const mjData* d, int geom) {
+SmoothGeom<double> read_geom(const Collider& self, const mjModel* m, const mjData* d, int geom) {
   const mjtNum *pos = d->geom_xpos + 3 * static_cast<ptrdiff_t>(geom),
                *mat = d->geom_xmat + 9 * static_cast<ptrdiff_t>(geom),
                *size = m->geom_size + 3 * static_cast<ptrdiff_t>(geom);
   return {{pos[0], pos[1], pos[2]},
           {{{mat[0], mat[3], mat[6]}, {mat[1], mat[4], mat[7]}, {mat[2], mat[5], mat[8]}}},
-          {size[0], size[1], size[2]}};
+          {size[0], size[1], size[2]},
+          self.type[geom] == mjGEOM_MESH ? self.meshes->of_geom(m, geom) : nullptr};
 }
 
-using Collide = decltype(Collider::collide);
+using Collide = int (*)(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact,
+                        const Ordered& pair, mjtNum margin);
 
 template <class Fn>
-int collide_pair(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
-                 int geom1, int geom2, mjtNum margin) {
+int collide_pair(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact,
+                 const Ordered& pair, mjtNum margin) {
   int n = 0;
-  Fn()(read_geom(m, d, geom1), read_geom(m, d, geom2), self.width,
-       Writer{contact, margin, self.width, n});
+  Fn()(read_geom(self, m, d, pair.first), read_geom(self, m, d, pair.second), self.width,
+       Writer{self, m, d, pair, contact, margin, self.width, n});
   return n;
 }
 
@@ -149,11 +219,16 @@ struct CollideTable {
 };
 constexpr CollideTable kCollide;
 
-int collide(const Collider& self, const mjModel* m, const mjData* d, mjPreContact* contact,
-            int geom1, int geom2, mjtNum margin) {
-  const auto type1 = static_cast<size_t>(m->geom_type[geom1]),
-             type2 = static_cast<size_t>(m->geom_type[geom2]);
-  return kCollide.entry[type1][type2](self, m, d, contact, geom1, geom2, margin);
+int collide(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact, int geom1,
+            int geom2, mjtNum margin) {
+  const Ordered pair(self.type, geom1, geom2);
+  const auto type1 = static_cast<size_t>(self.type[pair.first]),
+             type2 = static_cast<size_t>(self.type[pair.second]);
+  const Collide fn = kCollide.entry[type1][type2];
+  if (fn) return fn(self, m, d, contact, pair, margin);
+  const int n = collide_as_mujoco(self, m, d, contact, pair.first, pair.second, margin, false);
+  for (int i = 0; pair.swapped && i < n; i++) mju_scl3(contact[i].normal, contact[i].normal, -1);
+  return n;
 }
 
 // ---- pullback: dual numbers along the motion of the second geom, a turn about the pivot and a
@@ -186,6 +261,7 @@ Vector3 values(const Vec3<Dual<N>>& x) {
 template <int N>
 SmoothGeom<Dual<N>> dual_geom(const SmoothGeom<double>& geom, size_t side, const Vector3& pivot) {
   SmoothGeom<Dual<N>> out;
+  out.mesh = geom.mesh;
   for (size_t k = 0; k < 3; k++) {
     const Vec3<double>& axis = geom.axis[k];
     out.axis[k] =
@@ -198,10 +274,11 @@ SmoothGeom<Dual<N>> dual_geom(const SmoothGeom<double>& geom, size_t side, const
   return out;
 }
 
-// adds one contact's share, with or without its fading
+// Adds one contact's share, with or without its fading. The contact's normal is MuJoCo's, from the
+// geom that comes first there; `moving` is which of the two geoms the duals move.
 template <int N>
 void contact_pullback(const SmoothContact<Dual<N>>& contact, const PairContactBar& bar,
-                      bool with_fading, PairBar& out) {
+                      bool with_fading, size_t moving, PairBar& out) {
   const Dual<N> dist = with_fading ? contact.distance() : contact.dist;
   const auto dot_bar = [](const Vector3& x_bar, const Vec3<Dual<N>>& x, size_t i) {
     return x_bar[0] * x.x.d[i] + x_bar[1] * x.y.d[i] + x_bar[2] * x.z.d[i];
@@ -215,25 +292,39 @@ void contact_pullback(const SmoothContact<Dual<N>>& contact, const PairContactBa
   // both geoms as one: the contact goes with them
   const Vector3 turn = values(contact.n).cross(bar.n) + values(contact.tangent).cross(bar.tangent);
   const Vector6 together = wrench_at(values(contact.pos) - out.pivot, turn, bar.pos);
-  out.wrench[0] += together - second;
-  out.wrench[1] += second;
+  out.wrench[1 - moving] += together - second;
+  out.wrench[moving] += second;
   if constexpr (N == kPoseAndSizes) {
     for (size_t side = 0; side < 2; side++) {
       for (size_t k = 0; k < 3; k++) {
-        out.size[side][static_cast<Eigen::Index>(k)] += along(kPose + 3 * side + k);
+        const size_t geom = side == 1 ? moving : 1 - moving;
+        out.size[geom][static_cast<Eigen::Index>(k)] += along(kPose + 3 * side + k);
       }
     }
   }
 }
 
+// MuJoCo's normal of a contact, of geoms in the order of their types
+Vec3<double> ordered_normal(const mjContact& contact, bool swapped) {
+  const mjtNum* n = contact.frame;
+  return swapped ? Vec3<double>{-n[0], -n[1], -n[2]} : Vec3<double>{n[0], n[1], n[2]};
+}
+
 // Contacts that the collider gave, met again in their order.
 template <int N>
 struct Matcher {
+  bool start(Vec3<double>& n) const {
+    n = ordered_normal(contacts[0], swapped);
+    return true;
+  }
+  void fail() const {}
   // the same function at the same numbers; the compiler may order its sums differently [m]
   static constexpr double kSame = 1e-9;
 
   bool is_far(const Dual<N>& dist) const { return dist.v > farthest + kSame; }
-  void operator()(const SmoothContact<Dual<N>>& contact) const {
+  void operator()(const SmoothContact<Dual<N>>& collided) const {
+    SmoothContact<Dual<N>> contact = collided;
+    if (swapped) contact.n = -contact.n;
     for (int i = next; i < n; i++) {
       const mjContact& given = contacts[i];
       if (std::abs(contact.distance().v - given.dist) > kSame ||
@@ -251,7 +342,7 @@ struct Matcher {
         one.n[1] += tangent.slope * (one.tangent[2] - one.tangent[1]);
         one.tangent.setZero();
       }
-      contact_pullback(contact, one, true, out);
+      contact_pullback(contact, one, true, swapped ? 0 : 1, out);
       found++;
       return;
     }
@@ -261,6 +352,7 @@ struct Matcher {
   const ContactBar* bar;
   int n;
   double width, farthest;
+  bool swapped;
   PairBar& out;
   int &next, &found;
 };
@@ -268,6 +360,11 @@ struct Matcher {
 // All contacts of a collider, those that leave too.
 template <int N>
 struct Collector {
+  bool start(Vec3<double>& normal) const {
+    normal = ordered_normal(lead, false);
+    return true;
+  }
+  void fail() const {}
   bool is_far(const Dual<N>& /*dist*/) const { return false; }
   void operator()(const SmoothContact<Dual<N>>& contact) const { contacts[n++] = contact; }
 
@@ -284,22 +381,22 @@ struct Collector {
     return found;
   }
 
+  const mjContact& lead;
   std::array<SmoothContact<Dual<N>>, kMaxSmooth>& contacts;
   size_t& n;
 };
 
 template <int N, class Emit>
-void run_dual(const mjModel* m, const mjData* d, const mjContact& lead, double width,
+void run_dual(const Collider& self, const mjModel* m, const mjData* d, const Ordered& pair,
               const Vector3& pivot, const Emit& emit) {
-  const int geom1 = lead.geom[0], geom2 = lead.geom[1];
-  with_collider(m->geom_type[geom1], m->geom_type[geom2], [&](const auto& collider) {
-    collider(dual_geom<N>(read_geom(m, d, geom1), 0, pivot),
-             dual_geom<N>(read_geom(m, d, geom2), 1, pivot), width, emit);
+  with_collider(self.type[pair.first], self.type[pair.second], [&](const auto& collider) {
+    collider(dual_geom<N>(read_geom(self, m, d, pair.first), 0, pivot),
+             dual_geom<N>(read_geom(self, m, d, pair.second), 1, pivot), self.width, emit);
   });
 }
 
 template <int N>
-bool pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
               const ContactBar* bar, PairBar& out) {
   const mjContact* contacts = d->contact + first;
   int next = 0, found = 0, wanted = 0;
@@ -308,23 +405,25 @@ bool pullback(const mjModel* m, const mjData* d, double width, int first, int n,
     wanted += bar[i].any();
     farthest = std::max(farthest, contacts[i].dist);
   }
-  const Matcher<N> emit{contacts, bar, n, width, farthest, out, next, found};
-  run_dual<N>(m, d, contacts[0], width, out.pivot, emit);
+  const Ordered pair(self.type, contacts[0].geom[0], contacts[0].geom[1]);
+  const Matcher<N> emit{contacts, bar, n, self.width, farthest, pair.swapped, out, next, found};
+  run_dual<N>(self, m, d, pair, out.pivot, emit);
   return found == wanted;
 }
 
 template <int N>
-bool backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+bool backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
                        const ContactBar* bar, PairBar& out) {
   const mjContact* contacts = d->contact + first;
   std::array<SmoothContact<Dual<N>>, kMaxSmooth> found;
   std::array<const SmoothContact<Dual<N>>*, kMaxSmooth> match = {};
   size_t count = 0;
-  const Collector<N> collector{found, count};
-  run_dual<N>(m, d, contacts[0], width, out.pivot, collector);
+  const Collector<N> collector{contacts[0], found, count};
+  run_dual<N>(self, m, d, Ordered(self.type, contacts[0].geom[0], contacts[0].geom[1]), out.pivot,
+              collector);
   // a place of a capsule's axis leaves where another is this near
   const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
-  const double near = 0.5 * std::sqrt(width * half);
+  const double near = 0.5 * std::sqrt(self.width * half);
   for (int i = 0; i < n; i++) {
     const auto k = static_cast<size_t>(i);
     match[k] = collector.at(Vector3(contacts[i].pos), near);
@@ -334,7 +433,7 @@ bool backward_pullback(const mjModel* m, const mjData* d, double width, int firs
     PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
     contact_frame_pullback(Vector3(contacts[i].frame), Vector3::Zero(), bar[i].frame, one.n,
                            one.tangent);
-    contact_pullback(*match[static_cast<size_t>(i)], one, false, out);
+    contact_pullback(*match[static_cast<size_t>(i)], one, false, 1, out);
   }
   return true;
 }
@@ -348,6 +447,24 @@ const char* type_name(int type) {
 std::string geom_name(const mjModel* m, int geom) {
   const char* name = mj_id2name(m, mjOBJ_GEOM, geom);
   return name && *name ? "geom '" + std::string(name) + "'" : "geom " + std::to_string(geom);
+}
+
+bool is_convex(int type) {
+  return type == mjGEOM_ELLIPSOID || type == mjGEOM_CYLINDER || type == mjGEOM_BOX ||
+         type == mjGEOM_MESH;
+}
+
+// Why MuJoCo must see the types that geoms have; empty if nothing hinders.
+std::string types_may_differ(const mjModel* m) {
+  if (m->nflex > 0) return "flexes";
+  if (m->nhfield > 0) return "height fields";
+  for (int g = 0; g < static_cast<int>(m->ngeom); g++) {
+    if (m->geom_type[g] == mjGEOM_SDF) return "signed distance functions";
+    if (is_convex(m->geom_type[g]) && m->geom_fluid[static_cast<ptrdiff_t>(mjNFLUID) * g] > 0) {
+      return "fluid forces on " + geom_name(m, g);
+    }
+  }
+  return {};
 }
 
 // as far as it does not depend on the pose; a body and its parent do not collide
@@ -373,18 +490,23 @@ bool may_collide(const mjModel* m, int geom1, int geom2) {
 }  // namespace
 
 bool has_smooth_collider(int type1, int type2) {
-  return with_collider(type1, type2, [](const auto& /*collider*/) {});
+  return with_collider(std::min(type1, type2), std::max(type1, type2),
+                       [](const auto& /*collider*/) {});
 }
 
 std::string pairs_without_smooth_collider(const mjModel* m) {
   std::array<std::array<bool, mjNGEOMTYPES>, mjNGEOMTYPES> named = {};
+  const std::string reason = types_may_differ(m);
   std::string text;
   const auto look = [&](int a, int b) {
     const bool ordered = m->geom_type[a] <= m->geom_type[b];
     const int geom1 = ordered ? a : b, geom2 = ordered ? b : a;
     const int type1 = m->geom_type[geom1], type2 = m->geom_type[geom2];
     const auto i = static_cast<size_t>(type1), j = static_cast<size_t>(type2);
-    if (named[i][j] || !mjCOLLISIONFUNC[i][j] || has_smooth_collider(type1, type2)) return;
+    if (named[i][j] || !mjCOLLISIONFUNC[i][j]) return;
+    if (has_smooth_collider(type1, type2) && (reason.empty() || may_be_replaced(type1, type2))) {
+      return;
+    }
     named[i][j] = true;
     text += (text.empty() ? "" : ", ") + std::string(type_name(type1)) + " and " +
             type_name(type2) + " (" + geom_name(m, geom1) + ", " + geom_name(m, geom2) + ")";
@@ -395,33 +517,41 @@ std::string pairs_without_smooth_collider(const mjModel* m) {
     }
   }
   for (int i = 0; i < static_cast<int>(m->npair); i++) look(m->pair_geom1[i], m->pair_geom2[i]);
+  if (!text.empty() && !reason.empty()) text += ", because of " + reason;
   return text;
 }
 
-Collider smooth_collider(double width) {
+SmoothCollider::SmoothCollider(const mjModel* m, double width) : meshes_(m, width) {
   for (int type1 = 0; type1 < mjNGEOMTYPES; type1++) {
     for (int type2 = type1; type2 < mjNGEOMTYPES; type2++) {
       if (has_smooth_collider(type1, type2)) install_dispatcher(type1, type2);
     }
   }
-  return {collide, width};
+  collider_ = {.collide = collide, .width = width, .meshes = &meshes_, .type = m->geom_type};
+  if (!types_may_differ(m).empty()) return;
+  for (int type = 0; type < mjNGEOMTYPES; type++) install_dispatcher(type, mjGEOM_SDF);
+  seen_type_.assign(m->geom_type, m->geom_type + m->ngeom);
+  for (int& type : seen_type_) {
+    if (is_convex(type)) type = mjGEOM_SDF;
+  }
+  collider_.seen_type = seen_type_.data();
 }
 
-bool smooth_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+bool smooth_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
                      const ContactBar* bar, bool sizes, PairBar& out) {
-  return sizes ? pullback<kPoseAndSizes>(m, d, width, first, n, bar, out)
-               : pullback<kPose>(m, d, width, first, n, bar, out);
+  return sizes ? pullback<kPoseAndSizes>(self, m, d, first, n, bar, out)
+               : pullback<kPose>(self, m, d, first, n, bar, out);
 }
 
-bool smooth_backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
-                              const ContactBar* bar, bool sizes, PairBar& out) {
+bool smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
+                              int n, const ContactBar* bar, bool sizes, PairBar& out) {
   const auto& geom = d->contact[first].geom;
   const int type1 = m->geom_type[geom[0]], type2 = m->geom_type[geom[1]];
   if (type1 == mjGEOM_PLANE || !has_smooth_collider(type1, type2)) return false;
   // two contacts of parallel capsules have no one that is smooth
   if (n > (type2 == mjGEOM_BOX ? 2 : 1)) return false;
-  return sizes ? backward_pullback<kPoseAndSizes>(m, d, width, first, n, bar, out)
-               : backward_pullback<kPose>(m, d, width, first, n, bar, out);
+  return sizes ? backward_pullback<kPoseAndSizes>(self, m, d, first, n, bar, out)
+               : backward_pullback<kPose>(self, m, d, first, n, bar, out);
 }
 
 double turning_weight(double sin_tilt, double size, double width) {

@@ -4,9 +4,11 @@
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_H_
 
 #include <string>
+#include <vector>
 
 #include "mj/collider.h"
 #include "stages/position/collision/pair.h"
+#include "stages/position/collision/smooth/mesh.h"
 
 namespace diffmj {
 
@@ -17,20 +19,31 @@ bool has_smooth_collider(int type1, int type2);
 // geoms; empty if there are none.
 std::string pairs_without_smooth_collider(const mjModel* m);
 
-// Installs the dispatchers it needs.
-Collider smooth_collider(double width);
+// The collider of a model, and what it needs. Installs dispatchers.
+class SmoothCollider {
+ public:
+  SmoothCollider(const mjModel* m, double width);
+  SmoothCollider(const SmoothCollider&) = delete;
+  SmoothCollider& operator=(const SmoothCollider&) = delete;
+  const Collider& get() const { return collider_; }
+
+ private:
+  SmoothMeshes meshes_;
+  std::vector<int> seen_type_;
+  Collider collider_;
+};
 
 // Contacts first to first + n - 1 of d, all of one pair that has a smooth collider: adds to out.
 // `sizes` says whether those of sizes are wanted. False, with out half written, if a contact is not
 // one of the collider's.
-bool smooth_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
+bool smooth_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
                      const ContactBar* bar, bool sizes, PairBar& out);
 
 // MuJoCo's contacts of a pair with the derivatives that smooth ones have. False, with nothing
 // added, where they do not correspond, and for planes: the exact derivative is smooth there, but
 // for turning (below).
-bool smooth_backward_pullback(const mjModel* m, const mjData* d, double width, int first, int n,
-                              const ContactBar* bar, bool sizes, PairBar& out);
+bool smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
+                              int n, const ContactBar* bar, bool sizes, PairBar& out);
 
 // What turns about a plane's normal with the direction of a tilt (triangles of cylinders, tangents
 // of capsules) is undetermined as the geom stands up: 0 there, 1 from a tilt of w over its size on.

@@ -26,12 +26,6 @@
 
 namespace diffmj {
 
-inline double value_of(double x) { return x; }
-template <class T>
-double value_of(const T& x) {
-  return x.v;
-}
-
 // The axis in the box's frame.
 template <class T>
 struct BoxAxis {

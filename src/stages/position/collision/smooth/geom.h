@@ -9,12 +9,26 @@
 
 namespace diffmj {
 
+class SmoothMesh;  // mesh.h
+
 template <class T>
 struct SmoothGeom {
   Vec3<T> pos;
   std::array<Vec3<T>, 3> axis;
   std::array<T, 3> size;
+  const SmoothMesh* mesh = nullptr;
 };
+
+// A scalar without its derivatives.
+inline double value_of(double x) { return x; }
+template <class T>
+double value_of(const T& x) {
+  return x.v;
+}
+template <class T>
+Vec3<double> values_of(const Vec3<T>& x) {
+  return {value_of(x.x), value_of(x.y), value_of(x.z)};
+}
 
 template <class T>
 struct SmoothContact {

@@ -50,6 +50,19 @@ T smooth_abs(const T& x, const T& w) {
   return smooth_positive(x, w) + smooth_positive(T(-x), w);
 }
 
+// The sign of x over |x| < 1, x (15 - 10 x² + 3 x⁴)/8, and its derivative.
+template <class T>
+T smooth_sign(const T& x) {
+  if (x >= 1.0) return T(1.0);
+  if (x <= -1.0) return T(-1.0);
+  const T x2 = x * x;
+  return 0.125 * x * (15.0 + x2 * (3.0 * x2 - 10.0));
+}
+inline double smooth_sign_slope(double x) {
+  const double below = 1 - x * x;
+  return below <= 0 ? 0 : 1.875 * below * below;
+}
+
 // The width for a shape with these sizes: well below each of them, 1/w' = 1/w + Σ 2/size.     (3)
 template <class T>
 T shape_width(double w, const T& a) {
