@@ -53,17 +53,37 @@ constexpr Shape kPlane{"plane", "type='plane' size='3 3 1'"},
     kCapsule{"capsule", "type='capsule' size='.07 .12'"},
     kEllipsoid{"ellipsoid", "type='ellipsoid' size='.08 .11 .15'"},
     kCylinder{"cylinder", "type='cylinder' size='.09 .12'"},
-    kBox{"box", "type='box' size='.08 .11 .13'"};
+    kBox{"box", "type='box' size='.08 .11 .13'"}, kMesh{"mesh", "type='mesh' mesh='ball_100'"};
+// the same ball, of ever more vertices
+constexpr Shape kBalls[] = {{"mesh_1000", "type='mesh' mesh='ball_1000'"},
+                            {"mesh_10000", "type='mesh' mesh='ball_10000'"}};
+
+// vertices spread evenly over a ball
+std::string ball_mesh(int count) {
+  std::string text = "<mesh name='ball_" + std::to_string(count) + "' vertex='";
+  for (int i = 0; i < count; i++) {
+    const double z = 1 - (2 * i + 1.0) / count, angle = 2.399963 * i, r = std::sqrt(1 - z * z);
+    for (const double x : {.1 * r * std::cos(angle), .1 * r * std::sin(angle), .1 * z}) {
+      text += std::to_string(x) + " ";
+    }
+  }
+  return text + "'/>";
+}
 
 void bench_pair(benchmark::State& state, const Shape& first, const Shape& second) {
-  const Model model = Model::from_xml(std::string("<mujoco><worldbody><geom ") + first.geom +
-                                          "/><body><freejoint/><geom " + second.geom +
+  std::string assets;
+  for (const int count : {100, 1000, 10000}) {
+    if (std::string(second.geom).find("ball_" + std::to_string(count) + "'") != std::string::npos) {
+      assets += ball_mesh(count);
+    }
+  }
+  const Model model = Model::from_xml("<mujoco><asset>" + assets + "</asset><worldbody><geom " +
+                                          first.geom + "/><body><freejoint/><geom " + second.geom +
                                           "/></body></worldbody></mujoco>",
                                       kSmooth);
   const mjModel* m = model.mj();
   const MjDataPtr data(mj_makeData(m));
   mjData* d = data.get();
-  const mjfCollision collide = mjCOLLISIONFUNC[m->geom_type[0]][m->geom_type[1]];
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
   struct Pose {
@@ -74,7 +94,7 @@ void bench_pair(benchmark::State& state, const Shape& first, const Shape& second
   while (poses.size() < kPoses) {
     for (int k = 0; k < 7; k++) d->qpos[k] = (k < 3 ? 0.15 : 1) * normal(random);
     mj_kinematics(m, d);
-    const int n = collide(m, d, contact, 0, 1, 0);
+    const int n = collide_geoms(m, d, contact, 0, 1, 0);
     if (n == 0 || contact[0].dist < -0.02) continue;
     Pose& pose = poses.emplace_back();
     std::copy_n(d->geom_xpos + 3, 3, pose.pos);
@@ -84,7 +104,7 @@ void bench_pair(benchmark::State& state, const Shape& first, const Shape& second
     for (const Pose& pose : poses) {
       std::copy_n(pose.pos, 3, d->geom_xpos + 3);
       std::copy_n(pose.mat, 9, d->geom_xmat + 9);
-      benchmark::DoNotOptimize(collide(m, d, contact, 0, 1, 0));
+      benchmark::DoNotOptimize(collide_geoms(m, d, contact, 0, 1, 0));
     }
   });
 }
@@ -117,14 +137,21 @@ void bench_scene(benchmark::State& state, const Scene& scene) {
   std::copy(scene.x.qpos.begin(), scene.x.qpos.end(), d->qpos);
   mj_fwdPosition(m, d);
   state.counters["contacts"] = d->ncon;
-  compare(state, scene.model, 1, [&] { mj_collision(m, d); });
+  compare(state, scene.model, 1, [&] { mj_collision(CollidingModel(m), d); });
 }
 
 const bool kRegistered = [] {
   const std::pair<Shape, Shape> pairs[] = {
-      {kPlane, kSphere}, {kPlane, kCapsule},   {kPlane, kEllipsoid}, {kPlane, kCylinder},
-      {kPlane, kBox},    {kSphere, kSphere},   {kSphere, kCapsule},  {kSphere, kCylinder},
-      {kSphere, kBox},   {kCapsule, kCapsule}, {kCapsule, kBox},
+      {kPlane, kSphere},       {kPlane, kCapsule},   {kPlane, kEllipsoid},
+      {kPlane, kCylinder},     {kPlane, kBox},       {kSphere, kSphere},
+      {kSphere, kCapsule},     {kSphere, kCylinder}, {kSphere, kBox},
+      {kCapsule, kCapsule},    {kCapsule, kBox},     {kPlane, kMesh},
+      {kSphere, kEllipsoid},   {kSphere, kMesh},     {kCapsule, kEllipsoid},
+      {kCapsule, kCylinder},   {kCapsule, kMesh},    {kEllipsoid, kEllipsoid},
+      {kEllipsoid, kCylinder}, {kEllipsoid, kBox},   {kEllipsoid, kMesh},
+      {kCylinder, kCylinder},  {kCylinder, kBox},    {kCylinder, kMesh},
+      {kBox, kMesh},           {kMesh, kMesh},       {kBox, kBalls[0]},
+      {kBox, kBalls[1]},       {kPlane, kBalls[0]},  {kPlane, kBalls[1]},
   };
   for (const auto& [first, second] : pairs) {
     benchmark::RegisterBenchmark(

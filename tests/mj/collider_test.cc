@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,12 +17,16 @@
 namespace diffmj {
 namespace {
 
-// every pair of shapes, near each other
-constexpr const char* kShapes = R"(<mujoco><asset>
-<mesh name='m' vertex='.1 0 0 -.1 0 0 0 .1 0 0 -.1 0 0 0 .1 0 0 -.1'/>
-<hfield name='h' nrow='3' ncol='3' size='.5 .5 .1 .1' elevation='0 1 0 1 0 1 0 1 0'/></asset>
-<worldbody><geom type='plane' size='1 1 1' pos='0 0 -.05' euler='5 3 0'/>
-<geom type='hfield' hfield='h' pos='0 0 -.1'/>
+// Every pair of shapes, near each other. With a height field, types are what they are: the general
+// collider's pairs stay MuJoCo's.
+std::string shapes(bool hfield) {
+  return std::string("<mujoco><asset>") +
+         (hfield ? "<hfield name='h' nrow='3' ncol='3' size='.5 .5 .1 .1' elevation='0 1 0 1 0 1 0 "
+                   "1 0'/>"
+                 : "") +
+         R"(<mesh name='m' vertex='.1 0 0 -.1 0 0 0 .1 0 0 -.1 0 0 0 .1 0 0 -.1'/></asset>
+<worldbody><geom type='plane' size='1 1 1' pos='0 0 -.05' euler='5 3 0'/>)" +
+         (hfield ? "<geom type='hfield' hfield='h' pos='0 0 -.1'/>" : "") + R"(
 <body pos='.02 .01 .03'><freejoint/><geom size='.08'/></body>
 <body pos='.07 -.02 .01' euler='20 80 5'><freejoint/><geom type='capsule' size='.05 .1'/></body>
 <body pos='-.03 .05 .02' euler='40 10 0'><freejoint/><geom type='ellipsoid' size='.05 .1 .08'/></body>
@@ -29,6 +34,7 @@ constexpr const char* kShapes = R"(<mujoco><asset>
 <body pos='-.05 -.04 .05' euler='10 30 60'><freejoint/><geom type='box' size='.05 .1 .07'/></body>
 <body pos='.03 .08 .02' euler='50 60 70'><freejoint/><geom type='mesh' mesh='m'/></body>
 </worldbody></mujoco>)";
+}
 
 // all that MuJoCo says of contacts and distances after some steps
 std::vector<double> fingerprint(const mjModel* m) {
@@ -71,14 +77,14 @@ std::vector<double> rolled(const Model& model) {
   return t.qpos;
 }
 
-// one test, for the first smooth model of the process changes the table
-TEST(Collider, IsSeenByNobodyElse) {
-  const Model plain = Model::from_xml(kShapes);
-  const mjfCollision mujocos = mjCOLLISIONFUNC[mjGEOM_SPHERE][mjGEOM_BOX];
+class ColliderTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ColliderTest, IsSeenByNobodyElse) {
+  const std::string xml = shapes(GetParam());
+  const Model plain = Model::from_xml(xml);
   const std::vector<double> before = fingerprint(plain.mj()), rolled_before = rolled(plain);
 
-  const Model smooth = Model::from_xml(kShapes, {.collisions = {Collisions::kSmooth, 0.02}});
-  EXPECT_NE(mjCOLLISIONFUNC[mjGEOM_SPHERE][mjGEOM_BOX], mujocos);
+  const Model smooth = Model::from_xml(xml, {.collisions = {Collisions::kSmooth, 0.02}});
   EXPECT_EQ(fingerprint(plain.mj()), before);
   EXPECT_EQ(fingerprint(smooth.mj()), before) << "the user's calls on our copy of the model";
   EXPECT_EQ(rolled(plain), rolled_before);
@@ -125,6 +131,8 @@ TEST(Collider, IsSeenByNobodyElse) {
                 10, options);
   EXPECT_GT(calls, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(HeightField, ColliderTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace diffmj
