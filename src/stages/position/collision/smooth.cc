@@ -271,9 +271,8 @@ struct Collector {
   bool is_far(const Dual<N>& /*dist*/) const { return false; }
   void operator()(const SmoothContact<Dual<N>>& contact) const { contacts[n++] = contact; }
 
-  // The one at a place, or the only one; null: none is near.
+  // The one at a place; null: none is near.
   const SmoothContact<Dual<N>>* at(const Vector3& pos, double near) const {
-    if (n == 1) return contacts.data();
     const SmoothContact<Dual<N>>* found = nullptr;
     for (size_t i = 0; i < n; i++) {
       const double distance = (values(contacts[i].pos) - pos).norm();
@@ -322,9 +321,14 @@ bool backward_pullback(const mjModel* m, const mjData* d, double width, int firs
   size_t count = 0;
   const Collector<N> collector{found, count};
   run_dual<N>(m, d, contacts[0], width, out.pivot, collector);
-  // a place of a capsule's axis leaves where another is this near
-  const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
-  const double near = 0.5 * std::sqrt(width * half);
+  // either collider gives one contact, and it is the same; but a capsule on a box has up to two of
+  // MuJoCo's and three others, of which one at a place leaves where another is this near
+  double near = INFINITY;
+  if (m->geom_type[contacts[0].geom[0]] == mjGEOM_CAPSULE &&
+      m->geom_type[contacts[0].geom[1]] == mjGEOM_BOX) {
+    const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
+    near = 0.5 * std::sqrt(width * half);
+  }
   for (int i = 0; i < n; i++) {
     const auto k = static_cast<size_t>(i);
     match[k] = collector.at(Vector3(contacts[i].pos), near);
