@@ -10,6 +10,8 @@ from pathlib import Path
 from experiments.declaration import Experiment, lookup
 
 REM = 38  # pixels of a figure that may share the width of a letter m on a phone
+PHONE = 26  # [rem]; a figure that would be wider is moved sideways there
+PRINTED = 0.42  # CSS pixels of a figure's pixel on paper: its letters are half as high as the text
 
 STYLE = """
 :root { color-scheme: light; }
@@ -35,17 +37,28 @@ code { font: .9em ui-monospace, monospace; background: #f3f5f7; padding: .1em .3
 pre { overflow-x: auto; background: #f3f5f7; padding: .8rem; font-size: .85rem; }
 a { color: #0059a8; }
 .missed { color: #b3261e; font-weight: 600; }
-@media (max-width: 44rem) {
+.only-phone { display: none; }
+@media screen and (max-width: 44rem) {
   main { padding: .5rem .9rem 3rem; }
   .wide img { min-width: var(--readable); }  /* such that it is moved sideways */
   th, td { padding-right: .6rem; }
+  .only-phone { display: block; }
 }
+@page { margin: 12mm; }
 @media print {
-  body { font-size: 10.5pt; }
+  :root, body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
+  h1 { margin-top: 0; }
+  h2 { border: none; margin-top: 0; padding-top: 0; }
   section { break-before: page; }
-  h2 { border: none; }
+  h2, .see, .see + .quiet { break-after: avoid; }
   figure, table { break-inside: avoid; }
+  p, figcaption { max-width: none; }
+  figure { margin: .8rem 0; }
+  table { margin: .5rem 0; }
+  th, td { padding-top: .15rem; padding-bottom: .15rem; }
+  .wide { overflow: visible; }
+  .wide img { max-width: min(100%, var(--printed)) !important; }
   details, .film, .only-screen { display: none; }
 }
 """
@@ -91,6 +104,7 @@ def page(results: list[Result], about: str, no_film: str) -> str:
 <p>Experiments on MuJoCo's own forward pass, beside what the paper on DiffMJX [Paulus26] shows. Each
 section has one sentence on what to look for.</p>
 <p class=quiet>{_text(about)}</p>
+<p class="quiet only-phone">Wide figures and tables move sideways.</p>
 <div class=wide><table>
 <tr><th>experiment</th><th>checked numbers</th><th>time</th></tr>
 {rows}
@@ -182,7 +196,9 @@ def _verdict(x: Result) -> str:
 
 def _image(png: bytes, alt: str) -> str:
     width = int.from_bytes(png[16:20], "big")  # pixels
-    style = f"--readable: {width / REM:.0f}rem; max-width: {0.75 * width:.0f}px"
+    readable = width / REM if width > PHONE * REM else 0
+    style = f"--readable: {readable:.0f}rem; --printed: {PRINTED * width:.0f}px; "
+    style += f"max-width: {0.75 * width:.0f}px"
     return f'<img src="{_data(png, "image/png")}" alt="{alt}" style="{style}">'
 
 

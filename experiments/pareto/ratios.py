@@ -6,9 +6,10 @@ MUJOCO = ("Euler", "implicitfast", "RK4")
 DISCRETE = ("bosh3", "tsit5", "dopri5", "dopri8")
 
 
-def lowest_error(curves, names, budget):
-    """Of all points that cost at most this [s]."""
-    return min(p["error"] for name in names for p in curves[name] if seconds(p) <= budget)
+def lowest_error(curves, names, budget, resolved):
+    """Of all points that cost at most this [s]; not below what the reference resolves."""
+    errors = [p["error"] for name in names for p in curves[name] if seconds(p) <= budget]
+    return max(resolved, min(errors))
 
 
 def lowest_cost(curves, names, error):
@@ -27,12 +28,13 @@ def ratios(curves, expected):
     """How far adaptive methods are ahead: in error at equal cost, in cost at equal error."""
     step = expected["budget_timestep"]
     budget = next(seconds(p) for p in curves["Euler"] if p["knob"] == step)
-    constant = lowest_error(curves, MUJOCO, budget)
+    resolved = expected["resolved"]
+    constant = lowest_error(curves, MUJOCO, budget, resolved)
     target = expected["target"]
     cost = lowest_cost(curves, MUJOCO, target)
     return {
-        "error_ratio_discrete": constant / lowest_error(curves, DISCRETE, budget),
+        "error_ratio_discrete": constant / lowest_error(curves, DISCRETE, budget, resolved),
         "error_ratio_interpolated": constant
-        / lowest_error(curves, ("tsit5 interpolated",), budget),
+        / lowest_error(curves, ("tsit5 interpolated",), budget, resolved),
         "cost_ratio_discrete": cost / lowest_cost(curves, DISCRETE, target),
     }

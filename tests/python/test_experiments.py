@@ -39,6 +39,13 @@ def test_oscillation():
     assert out["discrete"] == {"oscillation": 1, "median": 0, "95 %": 0}
 
 
+def test_a_body_may_have_bounds_of_its_own():
+    checks = common.Checks()
+    summaries = {"box": {"smooth": {"median": 2}}, "cylinder": {"smooth": {"median": 2}}}
+    speeds.check(summaries, {"smooth": {"median": 1, "cylinder": {"median": 3}}}, checks)
+    assert [x["ok"] for x in checks.rows] == [False, True]
+
+
 def test_a_missed_check_is_an_exit_code(capsys):
     checks = common.Checks()
     checks.below("small", 1, 2)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+from PIL import Image
 
 from experiments import declaration, demo, film
 from experiments.page import Result, page
@@ -30,6 +31,9 @@ window.addEventListener("load", () => {
       .filter(x => !x.startsWith("data:")),
     width: root.clientWidth,
     overflow: root.scrollWidth - root.clientWidth,
+    hidden: pictures.filter(x => x.getClientRects().length == 0).map(x => x.className),
+    cut: pictures.filter(x => x.getBoundingClientRect().right > root.clientWidth).map(x => x.alt),
+    highest: Math.max(...pictures.map(x => x.getBoundingClientRect().height)),
     sections: Array.from(document.querySelectorAll("section")).map(x => x.id),
   };
   const out = document.createElement("pre");
@@ -151,23 +155,71 @@ def test_films(tmp_path):
             assert len(result.strip) > 10_000
 
 
-@pytest.mark.parametrize("width", [1200, 390], ids=["desktop", "phone"])
-def test_browser(report, tmp_path, width):
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
+@pytest.fixture
+def browser(tmp_path):
+    """Calls one without a window: browser(path, *options) -> what it writes to its output."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
         pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
-    probed = tmp_path / "index.html"
-    probed.write_text(report.read_text().replace("<body>", f"<body>{PROBE}"))
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-    command += [f"--window-size={width},1000", f"--user-data-dir={tmp_path / 'profile'}"]
-    command += ["--virtual-time-budget=10000", "--dump-dom", probed.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stdout[-500:] + done.stderr[-500:]
-    seen = json.loads(found.group(1).replace("&amp;", "&").replace("&lt;", "<"))
+
+    def call(page, *options):
+        command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command += [f"--user-data-dir={tmp_path / 'profile'}", *options, page.as_uri()]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=True
+        ).stdout
+
+    return call
+
+
+def look(browser, tmp_path, text, width):
+    """What PROBE sees at this width."""
+    probed = tmp_path / "probed.html"
+    probed.write_text(text.replace("<body>", f"<body>{PROBE}"))
+    options = f"--window-size={width},1000", "--virtual-time-budget=10000", "--dump-dom"
+    shown = browser(probed, *options)
+    found = re.search(r'<pre id="probe">(.*?)</pre>', shown, re.DOTALL)
+    assert found, shown[-500:]
+    return json.loads(found.group(1).replace("&amp;", "&").replace("&lt;", "<"))
+
+
+@pytest.mark.parametrize("width", [1200, 390], ids=["desktop", "phone"])
+def test_browser(browser, report, tmp_path, width):
+    seen = look(browser, tmp_path, report.read_text(), width)
     assert seen["problems"] == []
     assert seen["sections"] == ["point_mass", "drops"]
     assert seen["pictures"] == 2
-    assert seen["empty"] == seen["small"] == seen["fetched"] == []
+    assert seen["empty"] == seen["small"] == seen["fetched"] == seen["hidden"] == []
     assert seen["width"] == width
     assert seen["overflow"] <= 0
+
+
+def printed_pages(browser, tmp_path, text, size):
+    page, pdf = tmp_path / "printed.html", tmp_path / "printed.pdf"
+    page.write_text(text.replace("</style>", f"@page {{ size: {size}; }}</style>"))
+    browser(page, f"--print-to-pdf={pdf}", "--no-pdf-header-footer")
+    return len(re.findall(rb"/Type /Page\b", pdf.read_bytes()))
+
+
+@pytest.mark.parametrize("size", ["A4", "letter"])
+def test_a_printed_section_is_a_page(browser, report, tmp_path, size):
+    assert printed_pages(browser, tmp_path, report.read_text(), size) == 1 + 2
+
+
+def test_a_film_is_printed_as_a_strip(browser, declared, tmp_path):
+    """What the rules for print make of a page as wide as A4 without its margins."""
+    for name, shape in {"strip.png": (1950, 240), "film.webp": (640, 480)}.items():
+        Image.new("RGB", shape, "orange").save(tmp_path / name)
+    for width, height in ((2400, 900), (900, 900)):
+        Image.new("RGB", (width, height), "orange").save(declared / "plot.png")
+        record = {"numbers": {"a": {"b": 2.04}}, "checks": []}
+        strip, moving = ((tmp_path / name).read_bytes() for name in ("strip.png", "film.webp"))
+        result = Result(declaration.load(declared), declared, 3.0, "", record, strip, moving)
+        text = page([result], "about", "")
+        assert look(browser, tmp_path, text, 700)["hidden"] == []
+        on_paper = text.replace("@media screen", "@media not all").replace("@media print", "@media")
+        seen = look(browser, tmp_path, on_paper, 700)
+        assert seen["hidden"] == ["film"]
+        assert seen["cut"] == []
+        assert 200 < seen["highest"] < 450  # [px] of 1032 on a page
+        assert printed_pages(browser, tmp_path, text, "A4") == 2

@@ -1,5 +1,7 @@
 #include "stages/position/collision.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -116,11 +118,14 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
       has_smooth_collider(m->geom_type[geom[0]], m->geom_type[geom[1]])) {
     return smooth_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out);
   }
-  if (mode == Collisions::kSmoothBackward &&
-      smooth_backward_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out)) {
-    return true;
+  if (mode != Collisions::kSmoothBackward) {
+    return closed_form_pullback(impl, first, n, bar, workspace, out);
   }
-  return closed_form_pullback(impl, first, n, bar, workspace, out);
+  std::array<ContactBar, kMaxContacts> left;
+  std::copy_n(bar, n, left.begin());
+  return smooth_backward_pullback(impl.smooth_collider(), m, d, first, n, left.data(), sizes,
+                                  out) == 0 ||
+         closed_form_pullback(impl, first, n, left.data(), workspace, out);
 }
 
 void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,

@@ -235,7 +235,7 @@ int collide(const Collider& self, const mjModel* m, mjData* d, mjPreContact* con
 // shift, and along the sizes of both
 
 constexpr int kPose = 6, kPoseAndSizes = 12;
-constexpr int kMaxSmooth = 4;  // contacts of a pair
+constexpr int kMaxMatched = 8;  // contacts of MuJoCo's, of a pair that has a smooth collider
 
 template <int N>
 Vec3<Dual<N>> moving(const Vec3<double>& x, const Vector3& arm, bool shifts) {
@@ -357,33 +357,30 @@ struct Matcher {
   int &next, &found;
 };
 
-// All contacts of a collider, those that leave too.
+// Of all contacts of a collider, those that leave too, the nearest to each of MuJoCo's.
 template <int N>
-struct Collector {
+struct Nearest {
   bool start(Vec3<double>& normal) const {
-    normal = ordered_normal(lead, false);
+    normal = ordered_normal(contacts[0], false);
     return true;
   }
   void fail() const {}
   bool is_far(const Dual<N>& /*dist*/) const { return false; }
-  void operator()(const SmoothContact<Dual<N>>& contact) const { contacts[n++] = contact; }
-
-  // The one at a place, or the only one; null: none is near.
-  const SmoothContact<Dual<N>>* at(const Vector3& pos, double near) const {
-    if (n == 1) return contacts.data();
-    const SmoothContact<Dual<N>>* found = nullptr;
+  void operator()(const SmoothContact<Dual<N>>& contact) const {
     for (size_t i = 0; i < n; i++) {
-      const double distance = (values(contacts[i].pos) - pos).norm();
-      if (distance >= near) continue;
-      near = distance;
-      found = &contacts[i];
+      const double distance = (values(contact.pos) - Vector3(contacts[i].pos)).norm();
+      if (distance >= near[i]) continue;
+      near[i] = distance;
+      found[i] = contact;
+      has[i] = true;
     }
-    return found;
   }
 
-  const mjContact& lead;
-  std::array<SmoothContact<Dual<N>>, kMaxSmooth>& contacts;
-  size_t& n;
+  const mjContact* contacts;
+  size_t n;
+  std::array<SmoothContact<Dual<N>>, kMaxMatched>& found;
+  std::array<double, kMaxMatched>& near;
+  std::array<bool, kMaxMatched>& has;
 };
 
 template <int N, class Emit>
@@ -411,31 +408,44 @@ bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first
   return found == wanted;
 }
 
+// How far a smooth contact may be from one of MuJoCo's and still be the same.
+double reach_of_match(const Collider& self, const mjModel* m, int geom1, int geom2) {
+  const int type1 = self.type[geom1], type2 = self.type[geom2];
+  const auto is_single = [](int type) { return type == mjGEOM_SPHERE || type == mjGEOM_ELLIPSOID; };
+  // either collider gives one contact, and it is the same
+  if (is_single(type1) || is_single(type2) || type2 == mjGEOM_CAPSULE) return INFINITY;
+  // a place on a capsule's axis leaves where another is this near
+  const double half = m->geom_size[3 * static_cast<ptrdiff_t>(geom1) + 1];
+  if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_BOX) return 0.5 * std::sqrt(self.width * half);
+  // rounded corners are nearer to each other than sharp ones
+  return 3 * self.width;
+}
+
 template <int N>
-bool backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
-                       const ContactBar* bar, PairBar& out) {
+int backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
+                      ContactBar* bar, PairBar& out) {
   const mjContact* contacts = d->contact + first;
-  std::array<SmoothContact<Dual<N>>, kMaxSmooth> found;
-  std::array<const SmoothContact<Dual<N>>*, kMaxSmooth> match = {};
-  size_t count = 0;
-  const Collector<N> collector{contacts[0], found, count};
-  run_dual<N>(self, m, d, Ordered(self.type, contacts[0].geom[0], contacts[0].geom[1]), out.pivot,
-              collector);
-  // a place of a capsule's axis leaves where another is this near
-  const double half = m->geom_size[3 * static_cast<ptrdiff_t>(contacts[0].geom[0]) + 1];
-  const double near = 0.5 * std::sqrt(self.width * half);
+  const int geom1 = contacts[0].geom[0], geom2 = contacts[0].geom[1];
+  std::array<SmoothContact<Dual<N>>, kMaxMatched> found;
+  std::array<double, kMaxMatched> near;
+  std::array<bool, kMaxMatched> has = {};
+  near.fill(reach_of_match(self, m, geom1, geom2));
+  run_dual<N>(self, m, d, Ordered(self.type, geom1, geom2), out.pivot,
+              Nearest<N>{contacts, static_cast<size_t>(n), found, near, has});
+  int left = 0;
   for (int i = 0; i < n; i++) {
     const auto k = static_cast<size_t>(i);
-    match[k] = collector.at(Vector3(contacts[i].pos), near);
-    if (!match[k]) return false;
-  }
-  for (int i = 0; i < n; i++) {
+    if (!has[k]) {
+      left++;
+      continue;
+    }
     PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
     contact_frame_pullback(Vector3(contacts[i].frame), Vector3::Zero(), bar[i].frame, one.n,
                            one.tangent);
-    contact_pullback(*match[static_cast<size_t>(i)], one, false, 1, out);
+    contact_pullback(found[k], one, false, 1, out);
+    bar[i] = {};
   }
-  return true;
+  return left;
 }
 
 const char* type_name(int type) {
@@ -543,13 +553,13 @@ bool smooth_pullback(const Collider& self, const mjModel* m, const mjData* d, in
                : pullback<kPose>(self, m, d, first, n, bar, out);
 }
 
-bool smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
-                              int n, const ContactBar* bar, bool sizes, PairBar& out) {
+int smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
+                             int n, ContactBar* bar, bool sizes, PairBar& out) {
   const auto& geom = d->contact[first].geom;
   const int type1 = m->geom_type[geom[0]], type2 = m->geom_type[geom[1]];
-  if (type1 == mjGEOM_PLANE || !has_smooth_collider(type1, type2)) return false;
+  if (type1 == mjGEOM_PLANE || !has_smooth_collider(type1, type2)) return n;
   // two contacts of parallel capsules have no one that is smooth
-  if (n > (type2 == mjGEOM_BOX ? 2 : 1)) return false;
+  if (n > (type2 == mjGEOM_CAPSULE ? 1 : kMaxMatched)) return n;
   return sizes ? backward_pullback<kPoseAndSizes>(self, m, d, first, n, bar, out)
                : backward_pullback<kPose>(self, m, d, first, n, bar, out);
 }

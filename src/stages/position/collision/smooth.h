@@ -39,11 +39,11 @@ class SmoothCollider {
 bool smooth_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
                      const ContactBar* bar, bool sizes, PairBar& out);
 
-// MuJoCo's contacts of a pair with the derivatives that smooth ones have. False, with nothing
-// added, where they do not correspond, and for planes: the exact derivative is smooth there, but
-// for turning (below).
-bool smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
-                              int n, const ContactBar* bar, bool sizes, PairBar& out);
+// Gives MuJoCo's contacts of a pair the derivatives that smooth ones have: adds to out and sets
+// their bars to 0. Returns how many are left, because no smooth contact is near; planes' all are:
+// the exact derivative is smooth there, but for turning (below).
+int smooth_backward_pullback(const Collider& self, const mjModel* m, const mjData* d, int first,
+                             int n, ContactBar* bar, bool sizes, PairBar& out);
 
 // What turns about a plane's normal with the direction of a tilt (triangles of cylinders, tangents
 // of capsules) is undetermined as the geom stands up: 0 there, 1 from a tilt of w over its size on.

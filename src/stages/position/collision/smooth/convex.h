@@ -96,6 +96,16 @@ class ConvexSolver {
 
   // (24) from a normal nearby; false if there is no solution that Newton's method finds.
   bool solve_normal(const Vec3<double>& start);
+  // Whether an end may be apart from the middle: both points move enough if the normal turns. It
+  // spares vertices on faces, and balls, what would come out as one place.
+  bool may_have_end(const Vec3<double>& t, double near) const {
+    const auto moves = [&](const ConvexShape<double>& shape, const Vec3<double>& v) {
+      const Vec3<double> way =
+          shape.support(shape.local(unit(v + 2.0 * t))) - shape.support(shape.local(v));
+      return dot(way, way) > 0.25 * near * near;
+    };
+    return moves(first_, n) && moves(second_, -n);
+  }
   // (25)
   bool solve_end(const Vec3<double>& t);
 
@@ -224,8 +234,7 @@ inline void set_near_vertices(ConvexShape<double>& shape, size_t side, const Vec
   static thread_local std::array<std::vector<Vec3<double>>, 2> near;
   const SmoothMesh* mesh = shape.geom().mesh;
   if (shape.type() != mjGEOM_MESH) return;
-  constexpr double kReach = 9;  // widths: e⁻³⁶ of the temperature w'/4
-  mesh->near(shape.local(v), tilt, kReach * mesh->width(), near[side]);
+  mesh->near(shape.local(v), tilt, kLowest * kTemperature * mesh->width(), near[side]);
   shape.set_near(&near[side]);
 }
 
@@ -281,7 +290,10 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const size_t nend =
       contact_tilts(&first, second, n, smooth_positive(T(-place[0].dist), w), tilts);
   for (size_t i = 0; i < nend; i++) {
-    if (!solver.solve_end(values_of(tilts[i]))) return emit.fail();
+    const Vec3<double> t = values_of(tilts[i]);
+    place[1 + i] = place[0];
+    if (!solver.may_have_end(t, near_middle(value_of(w), value_of(roundness), dot(t, t)))) continue;
+    if (!solver.solve_end(t)) return emit.fail();
     T m1(solver.m1), m2(solver.m2);
     Vec3<T> y = n + m1 * e1 + m2 * e2;
     D = evaluate(y + tilts[i], tilts[i] - y);

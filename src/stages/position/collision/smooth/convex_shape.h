@@ -10,7 +10,7 @@
 // edges and corners. A capsule is a segment with its own radius for r, a cylinder has (21) along
 // its axis and over its caps, an ellipsoid needs nothing. Of a mesh it is the mean of its vertices,
 //
-//   x = Σ p_i v_i + r v,   p_i ∝ exp(v·v_i/T),  T = w'/4                                     (22)
+//   x = Σ p_i v_i + r v,   p_i ∝ exp(v·v_i/T),  T = w'/8                                     (22)
 //
 // All points are inside the geom, and on its faces where those are met.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_CONVEX_SHAPE_H_
@@ -28,7 +28,9 @@
 
 namespace diffmj {
 
-constexpr double kRounding = 0.5;  // r/w'
+constexpr double kRounding = 0.5;       // r/w'
+constexpr double kTemperature = 0.125;  // T/w'
+constexpr double kLowest = 24;          // of T below the highest: e⁻²⁴ of its weight is left
 
 // A point, and how it changes with the direction: D = ∂x/∂v, symmetric.
 struct SupportPoint {
@@ -77,7 +79,7 @@ class ConvexShape {
         w_ = T(geom.mesh->width());
         r_ = T(geom.mesh->rounding());
         // e⁻¹² is left of the other end
-        eps_.fill(T(1.5 * geom.mesh->width() / geom.mesh->extent()));
+        eps_.fill(T(0.75 * geom.mesh->width() / geom.mesh->extent()));
     }
   }
 
@@ -202,7 +204,7 @@ inline SupportPoint mean_vertex(const std::vector<Vec3<double>>& vertices, const
   Vec3<double> mean = {0, 0, 0};
   for (const Vec3<double>& x : vertices) {
     const double below = (dot(v, x) - highest) / temperature;
-    if (below < -36) continue;
+    if (below < -kLowest) continue;
     const double p = std::exp(below);
     const Vec3<double> y = x - origin, py = p * y;
     sum += p;
@@ -229,7 +231,7 @@ inline SupportPoint mean_vertex(const std::vector<Vec3<double>>& vertices, const
 template <class T>
 Vec3<T> ConvexShape<T>::mesh_support(const Vec3<T>& v) const {
   const Vec3<double> at = values_of(v);
-  const SupportPoint point = mean_vertex(*near_, at, 0.25 * value_of(w_));
+  const SupportPoint point = mean_vertex(*near_, at, kTemperature * value_of(w_));
   const Vec3<T> turn = {v.x - at.x, v.y - at.y, v.z - at.z};
   return {point.x.x + point.xx * turn.x + point.xy * turn.y + point.xz * turn.z + r_ * v.x,
           point.x.y + point.xy * turn.x + point.yy * turn.y + point.yz * turn.z + r_ * v.y,
@@ -244,7 +246,7 @@ inline SupportPoint support_point(const ConvexShape<double>& shape, const Vec3<d
     return shape.half_[k] * smooth_sign_slope(x / shape.eps_[k]) / shape.eps_[k];
   };
   if (shape.type_ == mjGEOM_MESH) {
-    out = mean_vertex(*shape.near_, v, 0.25 * shape.w_);
+    out = mean_vertex(*shape.near_, v, kTemperature * shape.w_);
     out.x = out.x + r * v;
   } else {
     out.x = shape.support(v);
