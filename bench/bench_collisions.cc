@@ -95,7 +95,7 @@ void bench_pair(benchmark::State& state, const Shape& first, const Shape& second
     for (int k = 0; k < 7; k++) d->qpos[k] = (k < 3 ? 0.15 : 1) * normal(random);
     mj_kinematics(m, d);
     const int n = collide_geoms(m, d, contact, 0, 1, 0);
-    if (n == 0 || contact[0].dist < -0.02) continue;
+    if (n == 0 || mj_geomDistance(m, d, 0, 1, 1, nullptr) < -0.005) continue;
     Pose& pose = poses.emplace_back();
     std::copy_n(d->geom_xpos + 3, 3, pose.pos);
     std::copy_n(d->geom_xmat + 9, 9, pose.mat);

@@ -78,7 +78,7 @@ std::vector<Path> convex_sweeps() {
       {"cylinder on a box's face through flat", convex_xml(kCylinder, kBox),
        [=](double s) { return pose(.02, .01, .248, x, s); }, -.08, .08},
       {"cylinder over a box's edge", convex_xml(kCylinder, kBox),
-       [=](double s) { return pose(s, .01, .2495, y, .004); }, .1, .16},
+       [=](double s) { return pose(s, .01, .246, y, .004); }, .1, .15},
       {"cylinder's side on a box through parallel", convex_xml(kCylinder, kBox),
        [=](double s) { return pose(.167, 0, .02, y, s); }, -.08, .08},
       {"cylinder on a mesh through flat", convex_xml(kCylinder, kMesh),

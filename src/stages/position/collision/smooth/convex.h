@@ -86,7 +86,7 @@ size_t contact_tilts(const ConvexShape<T>* first, const ConvexShape<T>& second, 
 template <class T>
 T near_middle(const T& w, const T& roundness, const T& turn2) {
   using std::sqrt;
-  return kNear * w + 3.0 * roundness * sqrt(turn2);
+  return kNear * w + 5.0 * roundness * sqrt(turn2);
 }
 
 class ConvexSolver {
@@ -168,7 +168,7 @@ bool ConvexSolver::solve(const Begin& begin, const Move& move) {
     const bool last = F_[0] * F_[0] + F_[1] * F_[1] < kSmall * kSmall;
     double s1, s2;
     step(F_[0], F_[1], s1, s2);
-    const double length = std::hypot(s1, s2), most = 0.3;
+    const double length = std::sqrt(s1 * s1 + s2 * s2), most = 0.3;
     const double before = F_[0] * s1 + F_[1] * s2;
     double scale = length > most ? most / length : 1;
     const Vec3<double> s = s1 * e1 + s2 * e2;
@@ -194,7 +194,9 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
     e2 = cross(n, e1);
     D = evaluate(n, -n);
     // a maximum of the separation; deeper than what is round there is none, but for faces
-    const double least = M_[0] + M_[3] - std::hypot(M_[0] - M_[3], M_[1] + M_[2]);
+    const double least =
+        M_[0] + M_[3] -
+        std::sqrt((M_[0] - M_[3]) * (M_[0] - M_[3]) + (M_[1] + M_[2]) * (M_[1] + M_[2]));
     const double add = std::max(dot(n, D), -0.45 * least);
     M_[0] += add;
     M_[3] += add;
@@ -285,7 +287,7 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const T w = pair_width(first, second, width);
   if (emit.is_far(place[0].dist - 3.0 * w)) return;
 
-  const T roundness = first.roundness() + second.roundness();
+  const T roundness = first.roundness(first.local(n)) + second.roundness(second.local(n));
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
       contact_tilts(&first, second, n, smooth_positive(T(-place[0].dist), w), tilts);

@@ -95,11 +95,18 @@ class ConvexShape {
     return sqrt(T(eps_[0] * eps_[0] + eps_[1] * eps_[1] + eps_[2] * eps_[2]));
   }
   // The vertices of a mesh to look at.
-  // How far its points go per radian of the direction where it is curved, at most.
-  T roundness() const {
-    return type_ == mjGEOM_CAPSULE || type_ == mjGEOM_CYLINDER ? s_[0]
-           : type_ == mjGEOM_MESH                              ? T(geom_.mesh->extent())
-                                                               : r_;
+  // How far its points go per radian of the direction where it is curved; v as in support().
+  T roundness(const Vec3<T>& v) const {
+    switch (type_) {
+      case mjGEOM_CAPSULE:
+        return s_[0];
+      case mjGEOM_CYLINDER:  // but for its caps
+        return r_ + half_[0] * smooth_ramp(T(norm(Vec3<T>{v.x, v.y, T(0.0)}) - eps_[0]), eps_[0]);
+      case mjGEOM_MESH:
+        return T(geom_.mesh->roundness());
+      default:
+        return r_;
+    }
   }
   void set_near(const std::vector<Vec3<double>>* near) { near_ = near; }
   const std::vector<Vec3<double>>* near() const { return near_; }

@@ -3,6 +3,8 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "base/spatial.h"
 #include "stages/position/collision/smooth/convex_shape.h"
@@ -57,6 +59,10 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
 
   std::vector<Eigen::Matrix3d> sum_nn(static_cast<size_t>(nvert), Eigen::Matrix3d::Zero());
   std::vector<Vector3> sum_n(static_cast<size_t>(nvert), Vector3::Zero());
+  struct Facet {
+    Vector3 normal, middle;
+  };
+  std::map<std::pair<int, int>, Facet> first_of_edge;
   for (int f = 0; f < nface; f++) {
     const Vector3 a = vertex(face[3 * f]), b = vertex(face[3 * f + 1]), c = vertex(face[3 * f + 2]);
     Vector3 n = (b - a).cross(c - a);
@@ -68,7 +74,18 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
       sum_nn[i] += n * n.transpose();
       sum_n[i] += n;
     }
+    const Facet facet{n, (a + b + c) / 3};
+    for (int k = 0; k < 3; k++) {
+      const auto edge_of = std::minmax(face[3 * f + k], face[3 * f + (k + 1) % 3]);
+      const auto [other, is_new] = first_of_edge.try_emplace(edge_of, facet);
+      if (is_new) continue;
+      // facets that are one, and edges that are meant, say nothing
+      const double angle = std::acos(std::clamp(n.dot(other->second.normal), -1.0, 1.0));
+      if (angle < 1e-3 || angle > 0.5) continue;
+      roundness_ = std::max(roundness_, (facet.middle - other->second.middle).norm() / angle);
+    }
   }
+  roundness_ = std::min(roundness_, half.maxCoeff());
   first_.assign(1, 0);
   for (int i = 0; i < nvert; i++) {
     const auto k = static_cast<size_t>(i);

@@ -23,6 +23,8 @@ class SmoothMesh {
   double width() const { return width_; }        // w' of its extents
   double rounding() const { return rounding_; }  // r
   double extent() const { return extent_; }      // the smallest half extent
+  // The largest radius of what its facets approximate, 0 if they meet at large angles.
+  double roundness() const { return roundness_; }
 
   // Replaces `out` by the vertices that may be among those farthest in a direction that is `tilt`
   // radians or less from v, but for `reach`. Its cost is that of the vertices found: it climbs to
@@ -32,7 +34,7 @@ class SmoothMesh {
  private:
   std::vector<Vec3<double>> core_;
   std::vector<int> first_, next_;  // neighbours of vertex i: next_[first_[i]] to [first_[i + 1]]
-  double width_ = 0, rounding_ = 0, extent_ = 0;
+  double width_ = 0, rounding_ = 0, extent_ = 0, roundness_ = 0;
 };
 
 // Those of a model's geoms that may collide, by mesh.

@@ -31,7 +31,7 @@ void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, do
       contact_tilts<T>(nullptr, mesh, n, smooth_positive(T(-place[0].dist), mesh.width()), tilts);
   for (size_t i = 0; i < nend; i++) {
     place[1 + i] = place_in(tilts[i] - n);
-    place[1 + i].near = near_middle(mesh.width(), mesh.roundness(), dot(tilts[i], tilts[i]));
+    place[1 + i].near = near_middle(mesh.width(), mesh.roundness(n), dot(tilts[i], tilts[i]));
   }
   emit_places(place, nend, n, mesh.width(), emit);
 }
