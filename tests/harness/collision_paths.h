@@ -216,6 +216,35 @@ inline void expect_pullbacks(const std::vector<Path>& paths) {
   }
 }
 
+// Of two vectors, in units of the first.
+inline double difference(const Vector& a, const Vector& b) {
+  double largest = 0, size = 1e-12;
+  for (size_t k = 0; k < a.size(); k++) {
+    largest = std::max(largest, std::abs(a[k] - b[k]));
+    size = std::max(size, std::abs(a[k]));
+  }
+  return largest / size;
+}
+
+// Contact by contact: how far the derivative of smooth-backward is from the exact one, for random
+// cotangents.
+inline double backward_difference(const Model& exact, const std::string& xml, double width,
+                                  const Vector& qpos, std::mt19937& random) {
+  const Model smooth_model = Model::from_xml(xml, smooth(width, Collisions::kSmoothBackward));
+  State x = default_state(exact);
+  x.qpos = qpos;
+  SmoothOperation a({.name = "", .model = exact, .x = x}),
+      b({.name = "", .model = smooth_model, .x = x});
+  EXPECT_EQ(a.ncon, b.ncon);
+  std::normal_distribution<double> normal;
+  Vector y_bar(kNumbers * static_cast<size_t>(a.ncon)), zero(a.stage.size()), a_bar = zero,
+                                                                              b_bar = zero;
+  for (double& value : y_bar) value = normal(random);
+  a.pull(zero, y_bar, a_bar);
+  b.pull(zero, y_bar, b_bar);
+  return difference(a_bar, b_bar);
+}
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_TESTS_HARNESS_COLLISION_PATHS_H_

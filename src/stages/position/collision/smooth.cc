@@ -409,7 +409,7 @@ bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first
 }
 
 // How far a smooth contact may be from one of MuJoCo's and still be the same.
-double reach_of_match(const Collider& self, const mjModel* m, int geom1, int geom2) {
+double reach_of_match(const Collider& self, const mjModel* m, int geom1, int geom2, int n) {
   const int type1 = self.type[geom1], type2 = self.type[geom2];
   const auto is_single = [](int type) { return type == mjGEOM_SPHERE || type == mjGEOM_ELLIPSOID; };
   // either collider gives one contact, and it is the same
@@ -417,8 +417,9 @@ double reach_of_match(const Collider& self, const mjModel* m, int geom1, int geo
   // a place on a capsule's axis leaves where another is this near
   const double half = m->geom_size[3 * static_cast<ptrdiff_t>(geom1) + 1];
   if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_BOX) return 0.5 * std::sqrt(self.width * half);
-  // rounded corners are nearer to each other than sharp ones
-  return 3 * self.width;
+  // one contact is that of the general collider, at any place of what is in contact; places of
+  // several are corners, of which rounded ones are nearer to each other
+  return n == 1 && type1 != mjGEOM_BOX ? INFINITY : 3 * self.width;
 }
 
 template <int N>
@@ -429,7 +430,7 @@ int backward_pullback(const Collider& self, const mjModel* m, const mjData* d, i
   std::array<SmoothContact<Dual<N>>, kMaxMatched> found;
   std::array<double, kMaxMatched> near;
   std::array<bool, kMaxMatched> has = {};
-  near.fill(reach_of_match(self, m, geom1, geom2));
+  near.fill(reach_of_match(self, m, geom1, geom2, n));
   run_dual<N>(self, m, d, Ordered(self.type, geom1, geom2), out.pivot,
               Nearest<N>{contacts, static_cast<size_t>(n), found, near, has});
   int left = 0;

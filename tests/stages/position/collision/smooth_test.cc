@@ -115,15 +115,6 @@ Gradient gradient_of(const Model& model, const State& x, int nstep) {
   return rollout_pullback(model, t, {.qpos_tangent = bar});
 }
 
-double difference(const Vector& a, const Vector& b) {
-  double largest = 0, size = 1e-12;
-  for (size_t k = 0; k < a.size(); k++) {
-    largest = std::max(largest, std::abs(a[k] - b[k]));
-    size = std::max(size, std::abs(a[k]));
-  }
-  return largest / size;
-}
-
 TEST(SmoothCollision, BackwardConvergesToTheExactGradient) {
   // a sphere that rolls over the edge of a box, by less than a millimetre
   const std::string xml = pair_xml(kBox, kSphere);
@@ -141,24 +132,6 @@ TEST(SmoothCollision, BackwardConvergesToTheExactGradient) {
   EXPECT_LT(last, 1e-9);
 }
 
-// contact by contact: how far the derivative at a tiny width is from the exact one
-double backward_difference(const Model& exact, const std::string& xml, const Vector& qpos,
-                           std::mt19937& random) {
-  const Model smooth_model = Model::from_xml(xml, smooth(1e-8, Collisions::kSmoothBackward));
-  State x = default_state(exact);
-  x.qpos = qpos;
-  SmoothOperation a({.name = "", .model = exact, .x = x}),
-      b({.name = "", .model = smooth_model, .x = x});
-  EXPECT_EQ(a.ncon, b.ncon);
-  std::normal_distribution<double> normal;
-  Vector y_bar(kNumbers * static_cast<size_t>(a.ncon)), zero(a.stage.size()), a_bar = zero,
-                                                                              b_bar = zero;
-  for (double& value : y_bar) value = normal(random);
-  a.pull(zero, y_bar, a_bar);
-  b.pull(zero, y_bar, b_bar);
-  return difference(a_bar, b_bar);
-}
-
 // at a width that no pose of the paths is near a transition for
 TEST(SmoothCollision, BackwardIsExactAwayFromTransitions) {
   for (const Path& path : sweeps()) {
@@ -171,7 +144,7 @@ TEST(SmoothCollision, BackwardIsExactAwayFromTransitions) {
       Vector qpos = path.qpos(path.from + (path.to - path.from) * i / (kPoses - 1));
       for (double& q : qpos) q += 1e-3 * normal(random);
       mju_normalize4(&qpos[3]);
-      EXPECT_LT(backward_difference(exact, path.xml, qpos, random), 1e-4) << "pose " << i;
+      EXPECT_LT(backward_difference(exact, path.xml, 1e-8, qpos, random), 1e-4) << "pose " << i;
     }
   }
 }
@@ -207,7 +180,7 @@ TEST(SmoothCollision, BackwardMatchesContactsByPlace) {
     }();
     if (depth == 0 || depth > .03) continue;  // the axis may be in the box
     poses++;
-    same += backward_difference(exact, xml, qpos, random) < 1e-4;
+    same += backward_difference(exact, xml, 1e-8, qpos, random) < 1e-4;
   }
   EXPECT_GT(poses, 500);
   // but for capsules that are parallel to a face within 1e-6: a transition even at this width

@@ -124,7 +124,7 @@ class ConvexSolver {
   static constexpr double kSmall = 1e-10;  // [m] one more step from there is exact
 
   template <class Begin, class Move>
-  bool solve(const Begin& begin, const Move& move);
+  bool solve(double most, const Begin& begin, const Move& move);
   // sets F_ and M_; returns D
   Vec3<double> evaluate(const Vec3<double>& y1, const Vec3<double>& y2);
 
@@ -162,13 +162,13 @@ inline Vec3<double> ConvexSolver::evaluate(const Vec3<double>& y1, const Vec3<do
 // before, with the other sign. Where points stand still at corners steps are long; beyond lies a
 // face, over which they move in ε.
 template <class Begin, class Move>
-bool ConvexSolver::solve(const Begin& begin, const Move& move) {
+bool ConvexSolver::solve(double most, const Begin& begin, const Move& move) {
   for (int i = 0; i < kMaxSteps; i++) {
     begin();
     const bool last = F_[0] * F_[0] + F_[1] * F_[1] < kSmall * kSmall;
     double s1, s2;
     step(F_[0], F_[1], s1, s2);
-    const double length = std::sqrt(s1 * s1 + s2 * s2), most = 0.3;
+    const double length = std::sqrt(s1 * s1 + s2 * s2);
     const double before = F_[0] * s1 + F_[1] * s2;
     double scale = length > most ? most / length : 1;
     const Vec3<double> s = s1 * e1 + s2 * e2;
@@ -202,7 +202,7 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
     M_[3] += add;
   };
   look(from);
-  return solve([&] { from = n; },
+  return solve(0.3, [&] { from = n; },
                [&](double scale, const Vec3<double>& s) {
                  look(unit(from + scale * s));
                  return dot(D, s - dot(s, n) * n);
@@ -210,14 +210,29 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
 }
 
 inline bool ConvexSolver::solve_end(const Vec3<double>& t) {
-  m1 = m2 = 0;
   double from1 = 0, from2 = 0;
   const auto look = [&] {
     const Vec3<double> y = n + m1 * e1 + m2 * e2;
     return evaluate(y + t, t - y);
   };
-  look();
+  // the larger face stays, and the other geom is tilted; or both are
+  double best = 0, least = INFINITY;
+  for (const double share : {1.0, -1.0, 0.0}) {
+    m1 = share * dot(e1, t);
+    m2 = share * dot(e2, t);
+    look();
+    const double residual2 = F_[0] * F_[0] + F_[1] * F_[1];
+    if (residual2 >= least) continue;
+    least = residual2;
+    best = share;
+  }
+  if (best != 0) {
+    m1 = best * dot(e1, t);
+    m2 = best * dot(e2, t);
+    look();
+  }
   return solve(
+      norm(t),
       [&] {
         from1 = m1;
         from2 = m2;
