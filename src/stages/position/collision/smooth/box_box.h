@@ -33,22 +33,38 @@ inline constexpr double kLeast = 1e-12;
 
 template <class T>
 struct BoxPair {
-  BoxPair(const SmoothGeom<T>& first, const SmoothGeom<T>& second, double width)
-      : box1(first), box2(second) {
+  BoxPair(const SmoothGeom<T>& first, const SmoothGeom<T>& second) : box1(first), box2(second) {}
+
+  // False: farther apart along the axis of a face than any contact may be.
+  template <class Emit>
+  bool place(double width, const Emit& emit) {
+    using std::abs;
     const Vec3<T> D = box2.pos - box1.pos;
-    T inverse(1.0 / width);
+    const auto is_far = [&](const T& s) { return emit.is_far(s - 7.0 * width); };
     for (size_t i = 0; i < 3; i++) {
       for (size_t j = 0; j < 3; j++) R[i][j] = dot(box1.axis[i], box2.axis[j]);
       D1[i] = dot(box1.axis[i], D);
-      D2[i] = dot(box2.axis[i], D);
-      inverse += 2.0 / box1.size[i] + 2.0 / box2.size[i];
+      s1[i] = abs(D1[i]) - box1.size[i] - box2.size[0] * abs(R[i][0]) -
+              box2.size[1] * abs(R[i][1]) - box2.size[2] * abs(R[i][2]);
+      if (is_far(s1[i])) return false;
     }
-    w = 1.0 / inverse;
+    for (size_t j = 0; j < 3; j++) {
+      D2[j] = dot(box2.axis[j], D);
+      s2[j] = abs(D2[j]) - box2.size[j] - box1.size[0] * abs(R[0][j]) -
+              box1.size[1] * abs(R[1][j]) - box1.size[2] * abs(R[2][j]);
+      if (is_far(s2[j])) return false;
+    }
+    const auto inverse = [](const std::array<T, 3>& x) {
+      return (x[0] * x[1] + x[2] * (x[0] + x[1])) / (x[0] * x[1] * x[2]);
+    };
+    w = width / (1.0 + 2.0 * width * (inverse(box1.size) + inverse(box2.size)));
+    return true;
   }
 
   const SmoothGeom<T>&box1, &box2;
   std::array<std::array<T, 3>, 3> R;  // axes of box 1 times axes of box 2
   std::array<T, 3> D1, D2;            // centre of box 2 from that of box 1, in either's axes
+  std::array<T, 3> s1, s2;            // separation along them, not yet smooth
   T w;
 };
 
@@ -56,11 +72,10 @@ enum class BoxAxisKind { kFace1, kFace2, kEdges };
 
 template <class T>
 struct SeparatingAxis {
-  BoxAxisKind kind = BoxAxisKind::kFace1;
-  size_t i = 0, j = 0;  // axes of box 1 and box 2
-  double sign = 1;      // of n along the axis, or along the product
-  T s = T(0.0), score = T(0.0), penalty = T(0.0);
-  T weight = T(1.0);
+  BoxAxisKind kind;
+  size_t i, j;  // axes of box 1 and box 2
+  double sign;  // of n along the axis, or along the product
+  T s, score, penalty, weight;
 };
 
 template <class T>
@@ -71,7 +86,8 @@ T value_sign(const T& x, const T& y) {
 // The weight of x against others: 1 until one is larger by u, 0 where one is by 2 u.
 template <class T>
 T not_beaten(const T& x, const T& other, const T& u) {
-  return 1.0 - smooth_ramp(T(other - x - u), u);
+  const T beyond = other - x - u;
+  return beyond <= 0.0 ? T(1.0) : T(1.0 - smooth_ramp(beyond, u));
 }
 
 // An edge of each box that touch in one place: the nearest points of the edges.
@@ -144,43 +160,56 @@ class BoxFace {
   }
 
  private:
-  static double bit(size_t i, size_t k) { return i >> k & 1 ? 1 : -1; }
+  static constexpr unsigned kLeft = 1, kRight = 2, kFront = 4, kBack = 8;  // sides, x and y
+
   // 1 until w outside, 0 from 2 w
-  T within(const T& outside) const { return 1.0 - smooth_ramp(T(outside - w_), w_); }
+  T within(const T& outside) const {
+    return outside <= w_ ? T(1.0) : T(1.0 - smooth_ramp(T(outside - w_), w_));
+  }
 
   // The other box's faces that look at the reference: MuJoCo takes the one that does so the most.
   void choose_faces() {
     std::array<T, 3> cosine;
     for (size_t k = 0; k < 3; k++) {
-      down_[k] = axis_[k].z > 0.0 ? -1 : 1;
-      cosine[k] = (-down_[k]) * axis_[k].z;
+      const bool is_down = axis_[k].z < 0.0;
+      cosine[k] = is_down ? -axis_[k].z : axis_[k].z;
+      if (is_down) down_bits_ |= size_t(1) << k;
     }
     const T eta = w_ / (size_[0] + size_[1] + size_[2]);
     for (size_t k = 0; k < 3; k++) {
       facing_[k] = not_beaten(cosine[k], cosine[(k + 1) % 3], eta) *
                    not_beaten(cosine[k], cosine[(k + 2) % 3], eta);
     }
-  }
-  // of a corner or an edge: that of the faces it belongs to
-  T facing(size_t i, size_t except) const {
-    T none(1.0);
-    for (size_t k = 0; k < 3; k++) {
-      if (k != except && bit(i, k) == down_[k]) none *= 1.0 - facing_[k];
+    share_[0] = T(0.0);
+    for (size_t i = 1; i < 8; i++) {
+      const size_t k = i & 4 ? 2 : i & 2 ? 1 : 0;
+      const T& rest = share_[i ^ (size_t(1) << k)];
+      share_[i] = rest + facing_[k] * (1.0 - rest);
     }
-    return 1.0 - none;
+  }
+  // of a corner, or of an edge along k: that of the faces it belongs to
+  const T& facing(size_t i, size_t k = 3) const {
+    return share_[~(i ^ down_bits_) & ~(size_t(1) << k) & 7];
   }
 
   void corners() {
+    using std::abs;
+    std::array<Vec3<T>, 3> half;
+    for (size_t k = 0; k < 3; k++) half[k] = size_[k] * axis_[k];
     for (size_t i = 0; i < 8; i++) {
-      corner_[i] = c_;
-      for (size_t k = 0; k < 3; k++) {
-        corner_[i] = corner_[i] + T(bit(i, k) * size_[k]) * axis_[k];
-      }
-      over_[i] = facing(i, 3);
-      if (over_[i] == 0.0) continue;
-      using std::abs;
-      over_[i] *= within(abs(corner_[i].x) - X_) * within(abs(corner_[i].y) - Y_);
-      put(corner_[i], over_[i]);
+      const T& share = facing(i);
+      if (share == 0.0) continue;
+      Vec3<T>& at = corner_[i];
+      at = i & 1 ? c_ + half[0] : c_ - half[0];
+      at = i & 2 ? at + half[1] : at - half[1];
+      at = i & 4 ? at + half[2] : at - half[2];
+      const T x = abs(at.x) - X_, y = abs(at.y) - Y_;
+      if (x >= 0.0) outside_[i] = at.x < 0.0 ? kLeft : kRight;
+      if (y >= 0.0) outside_[i] |= at.y < 0.0 ? kFront : kBack;
+      const T over = share * within(x) * within(y);
+      if (over < kLeast) continue;
+      over_[nover_++] = {at.x, at.y, over};
+      put(at, over);
     }
   }
 
@@ -188,26 +217,27 @@ class BoxFace {
     for (size_t k = 0; k < 3; k++) {
       for (size_t i = 0; i < 8; i++) {
         if (i >> k & 1) continue;
-        const T edge = facing(i, k);
+        const T& edge = facing(i, k);
         if (edge == 0.0) continue;
-        const Vec3<T>&p = corner_[i], &q = corner_[i | (size_t(1) << k)];
-        for (const double side : {-1.0, 1.0}) {
-          crossing(p, q, side * p.x - X_, side * q.x - X_, edge, true);
-          crossing(p, q, side * p.y - Y_, side * q.y - Y_, edge, false);
-        }
+        const size_t end = i | (size_t(1) << k);
+        const unsigned sides = outside_[i] ^ outside_[end];
+        if (sides == 0) continue;
+        const Vec3<T>&p = corner_[i], &q = corner_[end];
+        if (sides & kLeft) crossing(p, q, -p.x - X_, -q.x - X_, edge, true);
+        if (sides & kRight) crossing(p, q, p.x - X_, q.x - X_, edge, true);
+        if (sides & kFront) crossing(p, q, -p.y - Y_, -q.y - Y_, edge, false);
+        if (sides & kBack) crossing(p, q, p.y - Y_, q.y - Y_, edge, false);
       }
     }
   }
-  // of the edge from p to q, of which the ends are this far outside
+  // of the edge from p to q, of which one end is outside, the other inside
   void crossing(const Vec3<T>& p, const Vec3<T>& q, const T& p_out, const T& q_out, const T& edge,
                 bool is_x) {
-    if ((p_out < 0.0) == (q_out < 0.0)) return;
-    const double flip = p_out < 0.0 ? 1 : -1;
-    const T both = smooth_ramp(T(-flip * p_out), w_) * smooth_ramp(T(flip * q_out), w_);
+    using std::abs;
+    const T both = smooth_ramp(abs(p_out), w_) * smooth_ramp(abs(q_out), w_);
     if (both == 0.0) return;
     const T t = p_out / (p_out - q_out);
     const Vec3<T> at = p + t * (q - p);
-    using std::abs;
     const T inside = is_x ? Y_ - abs(at.y) : X_ - abs(at.x);
     put(at, edge * both * smooth_ramp(inside, w_));
   }
@@ -216,26 +246,29 @@ class BoxFace {
     using std::abs, std::sqrt;
     const size_t k1 = (k + 1) % 3, k2 = (k + 2) % 3;
     const Vec3<T> n = axis_[k];
-    const Vec3<T> centre = c_ + T(down_[k] * size_[k]) * n;
-    // distances from the face's edges, seen along the axis
-    const auto seen = [&](size_t edge) {
-      return abs(n.z) / sqrt(T(1.0 - axis_[edge].z * axis_[edge].z));
+    const Vec3<T> centre = down_bits_ >> k & 1 ? c_ + size_[k] * n : c_ - size_[k] * n;
+    const T over_x = -n.x / n.z, over_y = -n.y / n.z;
+    // distances from the face's edges are those seen along the axis: smaller, at least by half
+    const auto under_edge = [&](const Vec3<T>& from, size_t across, size_t edge) {
+      const T outside = abs(dot(axis_[across], from)) - size_[across];
+      if (outside <= w_) return T(1.0);
+      if (outside >= 4.0 * w_) return T(0.0);
+      return within(outside * abs(n.z) / sqrt(T(1.0 - axis_[edge].z * axis_[edge].z)));
     };
-    const T seen1 = seen(k2), seen2 = seen(k1);
     for (size_t i = 0; i < 4; i++) {
-      Vec3<T> at = {bit(i, 0) * X_, bit(i, 1) * Y_, T(0.0)};
-      at.z = centre.z - (n.x * (at.x - centre.x) + n.y * (at.y - centre.y)) / n.z;
-      const Vec3<T> from = at - centre;
-      T under = facing_[k] * within(seen1 * (abs(dot(axis_[k1], from)) - size_[k1]));
+      Vec3<T> from = {(i & 1 ? X_ : -X_) - centre.x, (i & 2 ? Y_ : -Y_) - centre.y, T(0.0)};
+      from.z = over_x * from.x + over_y * from.y;
+      T under = facing_[k] * under_edge(from, k1, k2);
       if (under == 0.0) continue;
-      under *= within(seen2 * (abs(dot(axis_[k2], from)) - size_[k2]));
+      under *= under_edge(from, k2, k1);
       if (under == 0.0) continue;
+      const Vec3<T> at = centre + from;
       // not where a corner of the other face is: within w/2, no more from w on
-      for (size_t v = 0; v < 8; v++) {
-        if (over_[v] == 0.0) continue;
-        const T x = corner_[v].x - at.x, y = corner_[v].y - at.y, r2 = x * x + y * y;
+      for (size_t v = 0; v < nover_; v++) {
+        const T x = over_[v].x - at.x, y = over_[v].y - at.y, r2 = x * x + y * y;
         if (r2 >= w_ * w_) continue;
-        under *= 1.0 - over_[v] * (1.0 - smooth_step(T((4.0 * r2 / (w_ * w_) - 1.0) / 3.0)));
+        under *=
+            1.0 - over_[v].weight * (1.0 - smooth_ramp(T(r2 - 0.25 * w_ * w_), T(0.75 * w_ * w_)));
       }
       put(at, under);
     }
@@ -256,10 +289,16 @@ class BoxFace {
   Vec3<T> x_, y_, up_, n_, origin_, c_;  // c: centre of the other box
   std::array<Vec3<T>, 3> axis_;          // of the other box
   std::array<T, 3> size_;
-  std::array<double, 3> down_;  // its faces that look down
-  std::array<T, 3> facing_;
+  size_t down_bits_ = 0;     // which of its faces look down: bit k set, that along axis k
+  std::array<T, 3> facing_;  // how much
+  std::array<T, 8> share_;   // the same of what belongs to several of them
   std::array<Vec3<T>, 8> corner_;
-  std::array<T, 8> over_;
+  std::array<unsigned, 8> outside_ = {};  // of sides of the reference
+  struct Over {                           // a corner of it that is over the reference
+    T x, y, weight;
+  };
+  std::array<Over, 8> over_;
+  size_t nover_ = 0;
 };
 
 // The axes that may have a weight, in a fixed order: faces of box 1, faces of box 2, edges.
@@ -268,53 +307,50 @@ class SeparatingAxes {
  public:
   explicit SeparatingAxes(const BoxPair<T>& pair) : pair_(pair), w_(pair.w), u_(0.5 * pair.w) {}
 
-  // False: too far apart.
-  template <class Emit>
-  bool find(const Emit& emit) {
-    if (!faces(emit)) return false;
+  void find() {
+    faces();
     weigh_faces();
     edges();
     if (n_ > nface_) weigh_edges();
-    return true;
   }
   const SeparatingAxis<T>* begin() const { return axis_.data(); }
   const SeparatingAxis<T>* end() const { return begin() + n_; }
 
  private:
   // both directions where the centres are at nearly the same place along the axis
-  void add(SeparatingAxis<T> axis, const T& D, const T& extent, const T& below) {
+  template <class Score>
+  void add(BoxAxisKind kind, size_t i, size_t j, const T& D, const T& extent, const T& penalty,
+           const Score& score) {
     for (const double sign : {1.0, -1.0}) {
       if (sign * D < -u_) continue;
-      axis.sign = sign;
-      axis.s = sign * D - extent;
-      axis.score = axis.s - below;
-      axis_[n_++] = axis;
+      const T s = sign * D - extent;
+      axis_[n_++] = {kind, i, j, sign, s, score(s), penalty, T(1.0)};
     }
   }
 
-  template <class Emit>
-  bool faces(const Emit& emit) {
-    using std::abs;
+  void faces() {
     const std::array<T, 3>&size1 = pair_.box1.size, &size2 = pair_.box2.size;
-    const T w_abs = 0.25 * w_;
-    const auto extent = [&](const T& x, const T& y, const T& z) {
-      return smooth_abs(x, w_abs) + smooth_abs(y, w_abs) + smooth_abs(z, w_abs);
+    const auto& R = pair_.R;
+    T best = pair_.s1[0];
+    for (size_t k = 0; k < 3; k++) {
+      if (pair_.s1[k] > best) best = pair_.s1[k];
+      if (pair_.s2[k] - w_ > best) best = pair_.s2[k] - w_;
+    }
+    // smooth extents are larger, by less than 0.3 w
+    const T least = best - 1.3 * w_;
+    const auto extent = [w = T(0.25 * w_)](const T& x, const T& y, const T& z) {
+      return smooth_abs(x, w) + smooth_abs(y, w) + smooth_abs(z, w);
     };
-    // contacts of the axes that have a weight are no nearer than that
-    const auto is_far = [&](const T& D, const T& r) { return emit.is_far(abs(D) - r - 7.0 * w_); };
     for (size_t i = 0; i < 3; i++) {
-      const std::array<T, 3>& row = pair_.R[i];
-      const T r = size1[i] + extent(row[0] * size2[0], row[1] * size2[1], row[2] * size2[2]);
-      if (is_far(pair_.D1[i], r)) return false;
-      add({.kind = BoxAxisKind::kFace1, .i = i}, pair_.D1[i], r, T(0.0));
+      if (pair_.s1[i] <= least) continue;
+      const T r = size1[i] + extent(R[i][0] * size2[0], R[i][1] * size2[1], R[i][2] * size2[2]);
+      add(BoxAxisKind::kFace1, i, 0, pair_.D1[i], r, T(0.0), [](const T& s) { return s; });
     }
     for (size_t j = 0; j < 3; j++) {
-      const auto& R = pair_.R;
+      if (pair_.s2[j] - w_ <= least) continue;
       const T r = size2[j] + extent(R[0][j] * size1[0], R[1][j] * size1[1], R[2][j] * size1[2]);
-      if (is_far(pair_.D2[j], r)) return false;
-      add({.kind = BoxAxisKind::kFace2, .j = j}, pair_.D2[j], r, w_);
+      add(BoxAxisKind::kFace2, 0, j, pair_.D2[j], r, T(0.0), [&](const T& s) { return s - w_; });
     }
-    return true;
   }
 
   void weigh_faces() {
@@ -330,11 +366,15 @@ class SeparatingAxes {
       for (size_t other = 0; other < n_; other++) {
         if (other != k) axis_[k].weight *= not_beaten(axis_[k].score, axis_[other].score, u_);
       }
+      sum_ += axis_[k].weight;
+      faces_ += axis_[k].weight * axis_[k].score;
     }
+    faces_ = faces_ / sum_;
   }
 
   void edges() {
     using std::abs, std::sqrt;
+    const T least = best_ + w_;
     const auto& R = pair_.R;
     const std::array<T, 3>&size1 = pair_.box1.size, &size2 = pair_.box2.size;
     for (size_t i = 0; i < 3; i++) {
@@ -345,33 +385,35 @@ class SeparatingAxes {
         const T D = R[i1][j] * pair_.D1[i2] - R[i2][j] * pair_.D1[i1];
         const T r = size1[i1] * abs(R[i2][j]) + size1[i2] * abs(R[i1][j]) +
                     size2[j1] * abs(R[i][j2]) + size2[j2] * abs(R[i][j1]);
-        const T sine = sqrt(T(R[i1][j] * R[i1][j] + R[i2][j] * R[i2][j]));
-        if (abs(D) - r <= (best_ + w_) * sine) continue;
-        // nearly parallel edges have none
+        // not if s is below that of the faces, without the root
+        const T apart = abs(D) - r;
+        if (apart <= 0.0 && least >= 0.0) continue;
+        const T sin2 = R[i1][j] * R[i1][j] + R[i2][j] * R[i2][j];
+        if (apart <= 0.0 && apart * apart >= least * least * sin2) continue;
+        const T sine = sqrt(sin2);
         const T length = size1[i] + size2[j];
         const T across = smooth_ramp(T(length * sine - w_), w_);
-        if (across < kLeast) continue;
-        SeparatingAxis<T> axis{.kind = BoxAxisKind::kEdges, .i = i, .j = j};
-        axis.penalty = penalty(i, j, sine, w_ / length);
-        add(axis, D / sine, r / sine, 2.0 * w_ + fading(across, w_));
+        if (across == 0.0) continue;
+        // nearly parallel edges are no better than faces
+        add(BoxAxisKind::kEdges, i, j, D / sine, r / sine, penalty(i, j, sine, w_ / length),
+            [&](const T& s) { return faces_ - 2.0 * w_ + across * (s - faces_); });
       }
     }
   }
   // what edges must be better by than a face, if they have nearly its axis
   T penalty(size_t i, size_t j, const T& sine, const T& angle) const {
     using std::abs;
-    T penalty(0.0), sum(0.0);
+    T penalty(0.0);
     for (size_t k = 0; k < nface_; k++) {
       const SeparatingAxis<T>& face = axis_[k];
       const bool first = face.kind == BoxAxisKind::kFace1;
-      sum += face.weight;
       if (first ? face.i == i : face.j == j) continue;
       // the third axis
       const T cosine = abs(first ? pair_.R[3 - i - face.i][j] : pair_.R[i][3 - j - face.j]) / sine;
       const T same = smooth_step(T((cosine - 0.99) / (0.3 * angle) + 0.5));
       penalty += face.weight * same * smooth_abs(face.s, u_);
     }
-    return 0.05 * penalty / sum;
+    return 0.05 * penalty / sum_;
   }
 
   void weigh_edges() {
@@ -396,14 +438,16 @@ class SeparatingAxes {
   std::array<SeparatingAxis<T>, 30> axis_;
   size_t n_ = 0, nface_ = 0;
   T best_;
+  T sum_ = T(0.0), faces_ = T(0.0);  // weights of faces, and the mean of their scores
 };
 
 template <class T, class Emit>
 void smooth_box_box(const SmoothGeom<T>& box1, const SmoothGeom<T>& box2, double width,
                     const Emit& emit) {
-  const BoxPair<T> pair(box1, box2, width);
+  BoxPair<T> pair(box1, box2);
+  if (!pair.place(width, emit)) return;
   SeparatingAxes<T> axes(pair);
-  if (!axes.find(emit)) return;
+  axes.find();
   for (const SeparatingAxis<T>& axis : axes) {
     if (axis.weight < kLeast) continue;
     if (axis.kind == BoxAxisKind::kEdges) {
