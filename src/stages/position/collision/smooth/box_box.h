@@ -25,7 +25,9 @@
 
 namespace diffmj {
 
-// Contacts that a pair of boxes may have.
+// Contacts that a pair of boxes may have. Boxes that overlap by less than the smallest half size
+// have had no more in any search for poses with many; of deeper ones the last are left out.
+// gradient: a contact that is left out jumps
 inline constexpr int kMaxBoxBox = 32;
 
 // Contacts of smaller weight have left, at any depth.
@@ -129,7 +131,7 @@ template <class T, class Emit>
 class BoxFace {
  public:
   BoxFace(const BoxPair<T>& pair, const SeparatingAxis<T>& axis, const Emit& emit)
-      : emit_(emit), w_(pair.w), weight_(axis.weight) {
+      : emit_(emit), w_(pair.w), s_(axis.s), weight_(axis.weight) {
     const bool first = axis.kind == BoxAxisKind::kFace1;
     const SmoothGeom<T>&ref = first ? pair.box1 : pair.box2, &other = first ? pair.box2 : pair.box1;
     const size_t a = first ? axis.i : axis.j, ax = (a + 1) % 3, ay = (a + 2) % 3;
@@ -152,6 +154,7 @@ class BoxFace {
 
   void contacts() {
     choose_faces();
+    if (is_far()) return;
     corners();
     crossings();
     for (size_t k = 0; k < 3; k++) {
@@ -186,6 +189,19 @@ class BoxFace {
       const T& rest = share_[i ^ (size_t(1) << k)];
       share_[i] = rest + facing_[k] * (1.0 - rest);
     }
+  }
+  // The lowest corner is not below s, and what is taken for a face not more than 2 w beyond its
+  // edges, seen along the axis.
+  bool is_far() const {
+    using std::sqrt;
+    if (!emit_.is_far(s_)) return false;
+    T steepest(0.0);  // tan²
+    for (size_t k = 0; k < 3; k++) {
+      if (facing_[k] == 0.0) continue;
+      const T cos2 = axis_[k].z * axis_[k].z, tan2 = (1.0 - cos2) / cos2;
+      if (tan2 > steepest) steepest = tan2;
+    }
+    return emit_.is_far(s_ - 3.0 * w_ * sqrt(steepest));
   }
   // of a corner, or of an edge along k: that of the faces it belongs to
   const T& facing(size_t i, size_t k = 3) const {
@@ -235,7 +251,7 @@ class BoxFace {
                 bool is_x) {
     using std::abs;
     const T both = smooth_ramp(abs(p_out), w_) * smooth_ramp(abs(q_out), w_);
-    if (both == 0.0) return;
+    if (both < kLeast) return;
     const T t = p_out / (p_out - q_out);
     const Vec3<T> at = p + t * (q - p);
     const T inside = is_x ? Y_ - abs(at.y) : X_ - abs(at.x);
@@ -277,13 +293,15 @@ class BoxFace {
   void put(const Vec3<T>& at, const T& share) {
     const T weight = share * weight_;
     if (weight < kLeast || emit_.is_far(at.z)) return;
+    const T leaving = fading(weight, w_);
+    if (emit_.is_far(at.z + leaving)) return;
     SmoothContact<T> contact{at.z, origin_ + at.x * x_ + at.y * y_ + (0.5 * at.z) * up_, n_};
-    contact.fading = fading(weight, w_);
+    contact.fading = leaving;
     emit_(contact);
   }
 
   const Emit& emit_;
-  const T w_, weight_;
+  const T w_, s_, weight_;
   // coordinates x, y along the reference, z over it
   T X_, Y_;
   Vec3<T> x_, y_, up_, n_, origin_, c_;  // c: centre of the other box
@@ -441,6 +459,21 @@ class SeparatingAxes {
   T sum_ = T(0.0), faces_ = T(0.0);  // weights of faces, and the mean of their scores
 };
 
+// As many contacts as there is room for.
+template <class Emit>
+struct EmitAtMost {
+  template <class T>
+  bool is_far(const T& dist) const {
+    return emit.is_far(dist);
+  }
+  template <class T>
+  void operator()(const SmoothContact<T>& contact) const {
+    if (room-- > 0) emit(contact);
+  }
+  const Emit& emit;
+  int& room;
+};
+
 template <class T, class Emit>
 void smooth_box_box(const SmoothGeom<T>& box1, const SmoothGeom<T>& box2, double width,
                     const Emit& emit) {
@@ -448,12 +481,14 @@ void smooth_box_box(const SmoothGeom<T>& box1, const SmoothGeom<T>& box2, double
   if (!pair.place(width, emit)) return;
   SeparatingAxes<T> axes(pair);
   axes.find();
+  int room = kMaxBoxBox;
+  const EmitAtMost<Emit> at_most{emit, room};
   for (const SeparatingAxis<T>& axis : axes) {
     if (axis.weight < kLeast) continue;
     if (axis.kind == BoxAxisKind::kEdges) {
-      box_edges(pair, axis, emit);
+      box_edges(pair, axis, at_most);
     } else {
-      BoxFace<T, Emit>(pair, axis, emit).contacts();
+      BoxFace<T, EmitAtMost<Emit>>(pair, axis, at_most).contacts();
     }
   }
 }
