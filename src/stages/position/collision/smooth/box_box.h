@@ -1,19 +1,26 @@
 // Two boxes: contacts of the axes along which they are farthest apart, or overlap the least.
 //
-// Along a unit axis n from the first box to the second, with r_i(n) half the extent of a box,
+// Along a unit axis n from box 1 to box 2, with r_i(n) half the extent of a box,
 //
 //   s(n) = n·(c2 - c1) - r1(n) - r2(n)                                                       (12)
 //
-// for the axes of box 1, of box 2, and the products of both, in either direction. MuJoCo takes the
-// axis of the largest s, one of box 1 before one of box 2, a product only where it is larger by
-// more than 5 % of the faces' s if it is within 8 degrees of the best face. Here
+// MuJoCo takes the largest s of the axes of faces and of the products of edges, and contacts of
+// that axis only. Here every axis has its normal, its contacts, and a weight:
 //
-//   σ = s - (0, w, 2 w) for faces of box 1, faces of box 2, edges;   u = w/2
-//   a_i = Π_j 1 - S((σ_j - σ_i)/u - 1)                                                       (13)
+//   σ = s                      faces of box 1
+//   σ = s - w                  faces of box 2
+//   σ = φ - 2 w + c (s - φ)    edges, c = 0 if they are parallel; φ the mean of the faces    (13)
+//   a_i = Π_j 1 - S((σ_j - σ_i)/u - 1),   u = w/2                                            (14)
 //
-// is the weight of an axis. Every axis has a normal of its own and contacts of its own, which leave
-// with it (4); one axis at least has weight 1. Where faces lie on each other the three kinds of
-// axes have the same s: only the faces of box 1 are there.
+// One of them at least is 1. Where faces lie on each other the three kinds of axes have the same s:
+// only the faces of box 1 are there. Edges have one contact. A face, the reference, and the one of
+// the other box that looks at it have the corners of what they have in common, seen along the axis,
+//
+//   corners of the other face            Π_sides 1 - S(x/w - 1)
+//   crossings of its edges with sides    S(-x_p/w) S(x_q/w) S(-x'/w)                         (15)
+//   corners of the reference             Π_edges 1 - S(x/w - 1), not at a corner of the other
+//
+// x: how far outside. Derivation: docs/derivations/smooth_collisions.md.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 
@@ -56,10 +63,11 @@ struct BoxPair {
               box1.size[1] * abs(R[1][j]) - box1.size[2] * abs(R[2][j]);
       if (is_far(s2[j])) return false;
     }
-    const auto inverse = [](const std::array<T, 3>& x) {
-      return (x[0] * x[1] + x[2] * (x[0] + x[1])) / (x[0] * x[1] * x[2]);
-    };
-    w = width / (1.0 + 2.0 * width * (inverse(box1.size) + inverse(box2.size)));
+    // (3): Σ 2/size of a box is 2 (xy + z (x + y))/xyz
+    const std::array<T, 3>&a = box1.size, &b = box2.size;
+    const T a2 = a[0] * a[1], a3 = a2 * a[2], b2 = b[0] * b[1], b3 = b2 * b[2], ab = a3 * b3;
+    const T sum = (a2 + a[2] * (a[0] + a[1])) * b3 + (b2 + b[2] * (b[0] + b[1])) * a3;
+    w = width * ab / (ab + 2.0 * width * sum);
     return true;
   }
 
@@ -194,14 +202,15 @@ class BoxFace {
   // edges, seen along the axis.
   bool is_far() const {
     using std::sqrt;
-    if (!emit_.is_far(s_)) return false;
+    const T nearest = s_ + fading(weight_, w_);
+    if (!emit_.is_far(nearest)) return false;
     T steepest(0.0);  // tan²
     for (size_t k = 0; k < 3; k++) {
       if (facing_[k] == 0.0) continue;
       const T cos2 = axis_[k].z * axis_[k].z, tan2 = (1.0 - cos2) / cos2;
       if (tan2 > steepest) steepest = tan2;
     }
-    return emit_.is_far(s_ - 3.0 * w_ * sqrt(steepest));
+    return emit_.is_far(nearest - 3.0 * w_ * sqrt(steepest));
   }
   // of a corner, or of an edge along k: that of the faces it belongs to
   const T& facing(size_t i, size_t k = 3) const {
@@ -212,6 +221,8 @@ class BoxFace {
     using std::abs;
     std::array<Vec3<T>, 3> half;
     for (size_t k = 0; k < 3; k++) half[k] = size_[k] * axis_[k];
+    // a crossing that is nearer to an end has a smaller weight than kLeast
+    const T nearest = 1e-5 * w_;
     for (size_t i = 0; i < 8; i++) {
       const T& share = facing(i);
       if (share == 0.0) continue;
@@ -220,8 +231,10 @@ class BoxFace {
       at = i & 2 ? at + half[1] : at - half[1];
       at = i & 4 ? at + half[2] : at - half[2];
       const T x = abs(at.x) - X_, y = abs(at.y) - Y_;
-      if (x >= 0.0) outside_[i] = at.x < 0.0 ? kLeft : kRight;
-      if (y >= 0.0) outside_[i] |= at.y < 0.0 ? kFront : kBack;
+      if (x > nearest) outside_[i] = at.x < 0.0 ? kLeft : kRight;
+      if (y > nearest) outside_[i] |= at.y < 0.0 ? kFront : kBack;
+      all_outside_ &= outside_[i];
+      any_outside_ |= outside_[i];
       const T over = share * within(x) * within(y);
       if (over < kLeast) continue;
       over_[nover_++] = {at.x, at.y, over};
@@ -230,6 +243,7 @@ class BoxFace {
   }
 
   void crossings() {
+    if (any_outside_ == all_outside_) return;
     for (size_t k = 0; k < 3; k++) {
       for (size_t i = 0; i < 8; i++) {
         if (i >> k & 1) continue;
@@ -312,7 +326,8 @@ class BoxFace {
   std::array<T, 8> share_;   // the same of what belongs to several of them
   std::array<Vec3<T>, 8> corner_;
   std::array<unsigned, 8> outside_ = {};  // of sides of the reference
-  struct Over {                           // a corner of it that is over the reference
+  unsigned any_outside_ = 0, all_outside_ = ~0u;
+  struct Over {  // a corner of it that is over the reference
     T x, y, weight;
   };
   std::array<Over, 8> over_;
@@ -356,8 +371,17 @@ class SeparatingAxes {
     }
     // smooth extents are larger, by less than 0.3 w
     const T least = best - 1.3 * w_;
-    const auto extent = [w = T(0.25 * w_)](const T& x, const T& y, const T& z) {
-      return smooth_abs(x, w) + smooth_abs(y, w) + smooth_abs(z, w);
+    // smooth_abs of width v is v (3 + 6 y - y²)/8 near 0, y = x²/v²
+    const T v = 0.25 * w_, v2 = v * v, y_per_x2 = 1.0 / v2;
+    const auto smooth = [&](const T& x) {
+      using std::abs;
+      const T x2 = x * x;
+      if (x2 >= v2) return abs(x);
+      const T y = x2 * y_per_x2;
+      return T(v * (0.375 + 0.125 * y * (6.0 - y)));
+    };
+    const auto extent = [&](const T& x, const T& y, const T& z) {
+      return smooth(x) + smooth(y) + smooth(z);
     };
     for (size_t i = 0; i < 3; i++) {
       if (pair_.s1[i] <= least) continue;
