@@ -38,7 +38,7 @@ namespace diffmj {
 inline constexpr int kMaxBoxBox = 32;
 
 // Contacts of smaller weight have left, at any depth.
-inline constexpr double kLeast = 1e-12;
+inline constexpr double kLeastWeight = 1e-12;
 
 template <class T>
 struct BoxPair {
@@ -78,6 +78,9 @@ struct BoxPair {
   T w;
 };
 
+// the other axes, cyclically
+inline constexpr std::array<size_t, 3> kNextAxis = {1, 2, 0}, kLastAxis = {2, 0, 1};
+
 enum class BoxAxisKind { kFace1, kFace2, kEdges };
 
 template <class T>
@@ -89,7 +92,7 @@ struct SeparatingAxis {
 };
 
 template <class T>
-T value_sign(const T& x, const T& y) {
+T with_sign_of(const T& x, const T& y) {
   return x < 0.0 ? T(-y) : y;
 }
 
@@ -115,8 +118,8 @@ void box_edges(const BoxPair<T>& pair, const SeparatingAxis<T>& axis, const Emit
   // middles of the edges
   Vec3<T> m1 = box1.pos, m2 = box2.pos;
   for (size_t k = 0; k < 3; k++) {
-    if (k != i) m1 = m1 + value_sign(dot(n, box1.axis[k]), box1.size[k]) * box1.axis[k];
-    if (k != j) m2 = m2 - value_sign(dot(n, box2.axis[k]), box2.size[k]) * box2.axis[k];
+    if (k != i) m1 = m1 + with_sign_of(dot(n, box1.axis[k]), box1.size[k]) * box1.axis[k];
+    if (k != j) m2 = m2 - with_sign_of(dot(n, box2.axis[k]), box2.size[k]) * box2.axis[k];
   }
   const Vec3<T> way = m2 - m1;
   const T b = pair.R[i][j], along1 = dot(a1, way), along2 = dot(a2, way);
@@ -142,7 +145,7 @@ class BoxFace {
       : emit_(emit), w_(pair.w), s_(axis.s), weight_(axis.weight) {
     const bool first = axis.kind == BoxAxisKind::kFace1;
     const SmoothGeom<T>&ref = first ? pair.box1 : pair.box2, &other = first ? pair.box2 : pair.box1;
-    const size_t a = first ? axis.i : axis.j, ax = (a + 1) % 3, ay = (a + 2) % 3;
+    const size_t a = first ? axis.i : axis.j, ax = kNextAxis[a], ay = kLastAxis[a];
     const double outward = first ? axis.sign : -axis.sign;
     const auto local = [&](size_t k) { return first ? pair.D1[k] : T(-pair.D2[k]); };
     const auto turn = [&](size_t r, size_t k) { return first ? pair.R[r][k] : pair.R[k][r]; };
@@ -188,8 +191,8 @@ class BoxFace {
     }
     const T eta = w_ / (size_[0] + size_[1] + size_[2]);
     for (size_t k = 0; k < 3; k++) {
-      facing_[k] = not_beaten(cosine[k], cosine[(k + 1) % 3], eta) *
-                   not_beaten(cosine[k], cosine[(k + 2) % 3], eta);
+      facing_[k] = not_beaten(cosine[k], cosine[kNextAxis[k]], eta) *
+                   not_beaten(cosine[k], cosine[kLastAxis[k]], eta);
     }
     share_[0] = T(0.0);
     for (size_t i = 1; i < 8; i++) {
@@ -221,7 +224,7 @@ class BoxFace {
     using std::abs;
     std::array<Vec3<T>, 3> half;
     for (size_t k = 0; k < 3; k++) half[k] = size_[k] * axis_[k];
-    // a crossing that is nearer to an end has a smaller weight than kLeast
+    // a crossing that is nearer to an end has a smaller weight than kLeastWeight
     const T nearest = 1e-5 * w_;
     for (size_t i = 0; i < 8; i++) {
       const T& share = facing(i);
@@ -236,7 +239,7 @@ class BoxFace {
       all_outside_ &= outside_[i];
       any_outside_ |= outside_[i];
       const T over = share * within(x) * within(y);
-      if (over < kLeast) continue;
+      if (over < kLeastWeight) continue;
       over_[nover_++] = {at.x, at.y, over};
       put(at, over);
     }
@@ -265,7 +268,7 @@ class BoxFace {
                 bool is_x) {
     using std::abs;
     const T both = smooth_ramp(abs(p_out), w_) * smooth_ramp(abs(q_out), w_);
-    if (both < kLeast) return;
+    if (both < kLeastWeight) return;
     const T t = p_out / (p_out - q_out);
     const Vec3<T> at = p + t * (q - p);
     const T inside = is_x ? Y_ - abs(at.y) : X_ - abs(at.x);
@@ -274,7 +277,7 @@ class BoxFace {
 
   void corners_below(size_t k) {
     using std::abs, std::sqrt;
-    const size_t k1 = (k + 1) % 3, k2 = (k + 2) % 3;
+    const size_t k1 = kNextAxis[k], k2 = kLastAxis[k];
     const Vec3<T> n = axis_[k];
     const Vec3<T> centre = down_bits_ >> k & 1 ? c_ + size_[k] * n : c_ - size_[k] * n;
     const T over_x = -n.x / n.z, over_y = -n.y / n.z;
@@ -306,7 +309,7 @@ class BoxFace {
 
   void put(const Vec3<T>& at, const T& share) {
     const T weight = share * weight_;
-    if (weight < kLeast || emit_.is_far(at.z)) return;
+    if (weight < kLeastWeight || emit_.is_far(at.z)) return;
     const T leaving = fading(weight, w_);
     if (emit_.is_far(at.z + leaving)) return;
     SmoothContact<T> contact{at.z, origin_ + at.x * x_ + at.y * y_ + (0.5 * at.z) * up_, n_};
@@ -420,9 +423,9 @@ class SeparatingAxes {
     const auto& R = pair_.R;
     const std::array<T, 3>&size1 = pair_.box1.size, &size2 = pair_.box2.size;
     for (size_t i = 0; i < 3; i++) {
-      const size_t i1 = (i + 1) % 3, i2 = (i + 2) % 3;
+      const size_t i1 = kNextAxis[i], i2 = kLastAxis[i];
       for (size_t j = 0; j < 3; j++) {
-        const size_t j1 = (j + 1) % 3, j2 = (j + 2) % 3;
+        const size_t j1 = kNextAxis[j], j2 = kLastAxis[j];
         // the product of the axes, not yet of unit length
         const T D = R[i1][j] * pair_.D1[i2] - R[i2][j] * pair_.D1[i1];
         const T r = size1[i1] * abs(R[i2][j]) + size1[i2] * abs(R[i1][j]) +
@@ -508,7 +511,7 @@ void smooth_box_box(const SmoothGeom<T>& box1, const SmoothGeom<T>& box2, double
   int room = kMaxBoxBox;
   const EmitAtMost<Emit> at_most{emit, room};
   for (const SeparatingAxis<T>& axis : axes) {
-    if (axis.weight < kLeast) continue;
+    if (axis.weight < kLeastWeight) continue;
     if (axis.kind == BoxAxisKind::kEdges) {
       box_edges(pair, axis, at_most);
     } else {
