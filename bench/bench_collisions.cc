@@ -109,25 +109,38 @@ void bench_pair(benchmark::State& state, const Shape& first, const Shape& second
   });
 }
 
-// spheres and capsules in a heap, between a floor and a wall
-Scene heap(const ModelOptions& options) {
+// geoms of two kinds in a heap, between a floor and a wall
+Scene heap_of(const std::string& name, const ModelOptions& options, const char* even,
+              const char* odd) {
   std::string bodies;
   for (int i = 0; i < 27; i++) {
     const std::string at = std::to_string(0.11 * (i % 3) + 0.01 * (i / 9)) + " " +
                            std::to_string(0.11 * (i / 3 % 3)) + " " +
                            std::to_string(0.08 + 0.12 * (i / 9));
     bodies += "<body pos='" + at + "' euler='" + std::to_string(31 * i) + " 70 0'><freejoint/>" +
-              (i % 2 == 0 ? "<geom size='.06'/>" : "<geom type='capsule' size='.05 .05'/>") +
-              "</body>";
+              (i % 2 == 0 ? even : odd) + "</body>";
   }
   const Model model = Model::from_xml(
       "<mujoco><worldbody><geom type='plane' size='3 3 1'/><geom type='plane' size='3 3 1' "
       "pos='-.1 0 0' euler='0 90 0'/>" +
           bodies + "</worldbody></mujoco>",
       options);
-  Scene scene{.name = "heap", .model = model, .x = default_state(model)};
+  Scene scene{.name = name, .model = model, .x = default_state(model)};
   scene.x = after(scene, 300);
   return scene;
+}
+
+Scene heap(const ModelOptions& options) {
+  return heap_of("heap", options, "<geom size='.06'/>", "<geom type='capsule' size='.05 .05'/>");
+}
+Scene box_pile(const ModelOptions& options) {
+  return heap_of("box_pile", options, "<geom type='box' size='.05 .05 .05'/>",
+                 "<geom type='box' size='.06 .05 .03'/>");
+}
+Scene pile_of_cylinders_and_ellipsoids(const ModelOptions& options) {
+  return heap_of("pile_of_cylinders_and_ellipsoids", options,
+                 "<geom type='cylinder' size='.05 .05'/>",
+                 "<geom type='ellipsoid' size='.06 .05 .03'/>");
 }
 
 void bench_scene(benchmark::State& state, const Scene& scene) {
@@ -142,23 +155,25 @@ void bench_scene(benchmark::State& state, const Scene& scene) {
 
 const bool kRegistered = [] {
   const std::pair<Shape, Shape> pairs[] = {
-      {kPlane, kSphere},       {kPlane, kCapsule},   {kPlane, kEllipsoid},
-      {kPlane, kCylinder},     {kPlane, kBox},       {kSphere, kSphere},
-      {kSphere, kCapsule},     {kSphere, kCylinder}, {kSphere, kBox},
-      {kCapsule, kCapsule},    {kCapsule, kBox},     {kPlane, kMesh},
-      {kSphere, kEllipsoid},   {kSphere, kMesh},     {kCapsule, kEllipsoid},
-      {kCapsule, kCylinder},   {kCapsule, kMesh},    {kEllipsoid, kEllipsoid},
-      {kEllipsoid, kCylinder}, {kEllipsoid, kBox},   {kEllipsoid, kMesh},
-      {kCylinder, kCylinder},  {kCylinder, kBox},    {kCylinder, kMesh},
-      {kBox, kMesh},           {kMesh, kMesh},       {kBox, kBalls[0]},
-      {kBox, kBalls[1]},       {kPlane, kBalls[0]},  {kPlane, kBalls[1]},
+      {kPlane, kSphere},        {kPlane, kCapsule},      {kPlane, kEllipsoid},
+      {kPlane, kCylinder},      {kPlane, kBox},          {kSphere, kSphere},
+      {kSphere, kCapsule},      {kSphere, kCylinder},    {kSphere, kBox},
+      {kCapsule, kCapsule},     {kCapsule, kBox},        {kBox, kBox},
+      {kPlane, kMesh},          {kSphere, kEllipsoid},   {kSphere, kMesh},
+      {kCapsule, kEllipsoid},   {kCapsule, kCylinder},   {kCapsule, kMesh},
+      {kEllipsoid, kEllipsoid}, {kEllipsoid, kCylinder}, {kEllipsoid, kBox},
+      {kEllipsoid, kMesh},      {kCylinder, kCylinder},  {kCylinder, kBox},
+      {kCylinder, kMesh},       {kBox, kMesh},           {kMesh, kMesh},
+      {kBox, kBalls[0]},        {kBox, kBalls[1]},       {kPlane, kBalls[0]},
+      {kPlane, kBalls[1]},
   };
   for (const auto& [first, second] : pairs) {
     benchmark::RegisterBenchmark(
         (std::string("pair/") + first.name + "_" + second.name).c_str(),
         [first, second](benchmark::State& state) { bench_pair(state, first, second); });
   }
-  for (const auto make : {heap, humanoid_on_floor, box_stack, hand_with_object}) {
+  for (const auto make : {heap, box_pile, pile_of_cylinders_and_ellipsoids, humanoid_on_floor,
+                          box_stack, hand_with_object}) {
     const Scene scene = make(kSmooth);
     benchmark::RegisterBenchmark(("scene/" + scene.name).c_str(),
                                  [scene](benchmark::State& state) { bench_scene(state, scene); });

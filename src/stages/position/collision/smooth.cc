@@ -6,6 +6,7 @@
 
 #include "base/dual.h"
 #include "stages/position/collision/frame.h"
+#include "stages/position/collision/smooth/box_box.h"
 #include "stages/position/collision/smooth/capsule_box.h"
 #include "stages/position/collision/smooth/convex.h"
 #include "stages/position/collision/smooth/plane_box.h"
@@ -96,6 +97,10 @@ constexpr bool with_collider(int type1, int type2, const Fn& fn) {
   }
   if (is(mjGEOM_CAPSULE, mjGEOM_BOX)) {
     fn([](const auto&... x) { smooth_capsule_box(x...); });
+    return true;
+  }
+  if (is(mjGEOM_BOX, mjGEOM_BOX)) {
+    fn([](const auto&... x) { smooth_box_box(x...); });
     return true;
   }
   if (is(mjGEOM_PLANE, mjGEOM_MESH)) {

@@ -225,11 +225,15 @@ TEST(SmoothCollision, BackwardIsBoundedWhereACylinderStands) {
 }
 
 TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
-  const std::string xml =
-      pair_xml("name='a' type='box' size='.1 .1 .1'", "name='b' type='box' size='.1 .1 .1'");
+  // MuJoCo's calls must see the types that geoms have, and so its general collider stays
+  std::string xml =
+      pair_xml("name='a' type='box' size='.1 .1 .1'", "name='b' type='cylinder' size='.1 .1'");
+  EXPECT_EQ(Model::from_xml(xml, smooth(1e-3)).collisions_notice(), "");
+  xml.insert(xml.find("<worldbody>"),
+             "<asset><hfield name='h' nrow='2' ncol='2' size='1 1 1 1'/></asset>");
   EXPECT_EQ(Model::from_xml(xml).collisions_notice(), "");
   EXPECT_EQ(Model::from_xml(xml, smooth(1e-3)).collisions_notice(),
-            "box and box (geom 'a', geom 'b')");
+            "cylinder and box (geom 'b', geom 'a'), because of height fields");
   ModelOptions strict = smooth(1e-3);
   strict.fallback = false;
   EXPECT_THROW((void)Model::from_xml(xml, strict), UnsupportedError);
