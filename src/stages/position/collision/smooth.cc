@@ -144,6 +144,7 @@ struct Ordered {
 // what a collider gives, to MuJoCo
 struct Writer {
   bool is_far(double dist) const { return dist > margin; }
+  bool wants_middle() const { return false; }
   // MuJoCo's normal. What is smooth is not nearer than what is exact, but for transitions.
   bool start(Vec3<double>& n) const {
     std::array<mjPreContact, kMaxSeen> found;
@@ -323,6 +324,7 @@ struct Matcher {
     return true;
   }
   void fail() const {}
+  bool wants_middle() const { return false; }
   // the same function at the same numbers; the compiler may order its sums differently [m]
   static constexpr double kSame = 1e-9;
 
@@ -371,10 +373,13 @@ struct Nearest {
   }
   void fail() const {}
   bool is_far(const Dual<N>& /*dist*/) const { return false; }
+  bool wants_middle() const { return true; }
   void operator()(const SmoothContact<Dual<N>>& contact) const {
+    // one contact is the middle, wherever it is
+    if (std::isinf(reach) && has[0]) return;
     for (size_t i = 0; i < n; i++) {
       const double distance = (values(contact.pos) - Vector3(contacts[i].pos)).norm();
-      if (distance >= near[i]) continue;
+      if (distance >= near[i] || std::abs(contact.dist.v - contacts[i].dist) > same_dist) continue;
       near[i] = distance;
       found[i] = contact;
       has[i] = true;
@@ -383,6 +388,7 @@ struct Nearest {
 
   const mjContact* contacts;
   size_t n;
+  double reach, same_dist;
   std::array<SmoothContact<Dual<N>>, kMaxMatched>& found;
   std::array<double, kMaxMatched>& near;
   std::array<bool, kMaxMatched>& has;
@@ -413,18 +419,23 @@ bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first
   return found == wanted;
 }
 
-// How far a smooth contact may be from one of MuJoCo's and still be the same.
-double reach_of_match(const Collider& self, const mjModel* m, int geom1, int geom2, int n) {
+// How far a smooth contact may be from one of MuJoCo's and still be the same, and how much they may
+// differ in dist.
+struct Match {
+  double reach, same_dist = INFINITY;
+};
+Match match_of(const Collider& self, const mjModel* m, int geom1, int geom2, int n) {
   const int type1 = self.type[geom1], type2 = self.type[geom2];
   const auto is_single = [](int type) { return type == mjGEOM_SPHERE || type == mjGEOM_ELLIPSOID; };
   // either collider gives one contact, and it is the same
-  if (is_single(type1) || is_single(type2) || type2 == mjGEOM_CAPSULE) return INFINITY;
+  if (is_single(type1) || is_single(type2) || type2 == mjGEOM_CAPSULE) return {INFINITY};
   // a place on a capsule's axis leaves where another is this near
   const double half = m->geom_size[3 * static_cast<ptrdiff_t>(geom1) + 1];
-  if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_BOX) return 0.5 * std::sqrt(self.width * half);
+  if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_BOX) return {0.5 * std::sqrt(self.width * half)};
   // one contact is that of the general collider, at any place of what is in contact; places of
   // several are corners, of which rounded ones are nearer to each other
-  return n == 1 && type1 != mjGEOM_BOX ? INFINITY : 3 * self.width;
+  const double near = 3 * self.width;
+  return {n == 1 && type1 != mjGEOM_BOX ? INFINITY : near, near};
 }
 
 template <int N>
@@ -435,9 +446,11 @@ int backward_pullback(const Collider& self, const mjModel* m, const mjData* d, i
   std::array<SmoothContact<Dual<N>>, kMaxMatched> found;
   std::array<double, kMaxMatched> near;
   std::array<bool, kMaxMatched> has = {};
-  near.fill(reach_of_match(self, m, geom1, geom2, n));
-  run_dual<N>(self, m, d, Ordered(self.type, geom1, geom2), out.pivot,
-              Nearest<N>{contacts, static_cast<size_t>(n), found, near, has});
+  const Match match = match_of(self, m, geom1, geom2, n);
+  near.fill(match.reach);
+  run_dual<N>(
+      self, m, d, Ordered(self.type, geom1, geom2), out.pivot,
+      Nearest<N>{contacts, static_cast<size_t>(n), match.reach, match.same_dist, found, near, has});
   int left = 0;
   for (int i = 0; i < n; i++) {
     const auto k = static_cast<size_t>(i);

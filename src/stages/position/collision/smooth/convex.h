@@ -13,7 +13,8 @@
 //   e_k·(x_2(-n - m + t) - x_1(n + m + t)) = 0 for m ⟂ n                                     (25)
 //
 // in four directions t along the axes of the second geom, or in both along a capsule. A normal that
-// is off a face's by what it takes to move x_i over it is the face's.
+// is off a face's by what it takes to move x_i over it is the face's, and the point of a round geom
+// on it that which the face's normal has.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_CONVEX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_CONVEX_H_
 
@@ -202,11 +203,12 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
     M_[3] += add;
   };
   look(from);
-  return solve(0.3, [&] { from = n; },
-               [&](double scale, const Vec3<double>& s) {
-                 look(unit(from + scale * s));
-                 return dot(D, s - dot(s, n) * n);
-               });
+  return solve(
+      0.3, [&] { from = n; },
+      [&](double scale, const Vec3<double>& s) {
+        look(unit(from + scale * s));
+        return dot(D, s - dot(s, n) * n);
+      });
 }
 
 inline bool ConvexSolver::solve_end(const Vec3<double>& t) {
@@ -295,10 +297,27 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
     e2 = e2 - s2 * lift(solver.n);
     D = evaluate(n, -n);
   }
-  const Vec3<T> of_first = first.global(first.snapped(first.local(n)));
-  const Vec3<T> normal = second.global(second.snapped(second.local(of_first)));
+  // faces' own normals, and the points of round geoms that these have
+  const Vec3<T> n1 = first.local(n), n2 = second.local(-n);
+  const Vec3<T> turns1 = first.turns(n1), turns2 = second.turns(n2);
+  const Vec3<T> of_first = first.global(first.snapped(n1, turns1));
+  const Vec3<T> of_second = second.global(second.snapped(n2, turns2));
+  const Vec3<T> both = second.local(-of_first);
+  const Vec3<T> normal = -second.global(second.snapped(both, second.turns(both)));
+  const auto shifted = [](const ConvexShape<T>& shape, const Vec3<T>& v, const Vec3<T>& turns,
+                          const Vec3<T>& other) {
+    const Vec3<T> to = shape.local(other) - v;
+    const Vec3<T> turned = {v.x + turns.x * to.x, v.y + turns.y * to.y, v.z + turns.z * to.z};
+    return shape.global(shape.support(unit(turned)) - shape.support(v));
+  };
+  const auto place_of = [&](const Vec3<T>& v1, const Vec3<T>& v2, const T& near) {
+    const Vec3<T> shift1 = shifted(first, v1, turns1, -of_second),
+                  shift2 = shifted(second, v2, turns2, -of_first);
+    return Place<T>{dot(normal, x2 + shift2 - x1 - shift1), 0.5 * (x1 + x2) + shift1 + shift2,
+                    near};
+  };
   std::array<Place<T>, 1 + kMaxEnds> place;
-  place[0] = {dot(normal, D), 0.5 * (x1 + x2), T(0.0)};
+  place[0] = place_of(n1, n2, T(0.0));
   const T w = pair_width(first, second, width);
   if (emit.is_far(place[0].dist - 3.0 * w)) return;
 
@@ -323,7 +342,8 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
       D = evaluate(y + tilts[i], tilts[i] - y);
     }
     const T turn = m1 * m1 + m2 * m2 + dot(tilts[i], tilts[i]);
-    place[1 + i] = {dot(normal, D), 0.5 * (x1 + x2), near_middle(w, roundness, turn)};
+    place[1 + i] = place_of(first.local(unit(y + tilts[i])), second.local(unit(tilts[i] - y)),
+                            near_middle(w, roundness, turn));
   }
   emit_places(place, nend, normal, w, emit);
 }

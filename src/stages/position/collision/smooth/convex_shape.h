@@ -78,8 +78,7 @@ class ConvexShape {
       default:
         w_ = T(geom.mesh->width());
         r_ = T(geom.mesh->rounding());
-        // e⁻¹² is left of the other end
-        eps_.fill(T(0.75 * geom.mesh->width() / geom.mesh->extent()));
+        eps_.fill(T(geom.mesh->eps()));
     }
   }
 
@@ -143,30 +142,39 @@ class ConvexShape {
     }
   }
 
-  // v without what is so small that a face, an edge or a side is met: the normal there.
-  Vec3<T> snapped(const Vec3<T>& v) const {
-    Vec3<T> out = v;
-    const auto snap = [](const T& x, const T& eps, const T& size) {
-      // `size` ≥ 0 is that of what x is part of
-      return size >= 2.0 * eps ? x : x * smooth_ramp(T(size - eps), eps);
-    };
+  // In which of its axes the point moves as v turns because the shape is round there, 1, and in
+  // which because it goes over a face or an edge, 0. v as in support().
+  Vec3<T> turns(const Vec3<T>& v) const {
+    const auto beyond = [](const T& size, const T& eps) { return smooth_ramp(T(size - eps), eps); };
     const auto size = [](const T& x) { return x < 0.0 ? T(-x) : x; };
     switch (type_) {
       case mjGEOM_CAPSULE:
-        out.z = snap(v.z, eps_[2], size(v.z));
-        break;
+        return {T(1.0), T(1.0), beyond(size(v.z), eps_[2])};
       case mjGEOM_CYLINDER: {
-        const T across = norm(Vec3<T>{v.x, v.y, T(0.0)});
-        out = {snap(v.x, eps_[0], across), snap(v.y, eps_[0], across),
-               snap(v.z, eps_[2], size(v.z))};
-        break;
+        const T across = beyond(norm(Vec3<T>{v.x, v.y, T(0.0)}), eps_[0]);
+        return {across, across, beyond(size(v.z), eps_[2])};
       }
       case mjGEOM_BOX:
-        out = {snap(v.x, eps_[0], size(v.x)), snap(v.y, eps_[1], size(v.y)),
-               snap(v.z, eps_[2], size(v.z))};
+        return {beyond(size(v.x), eps_[0]), beyond(size(v.y), eps_[1]), beyond(size(v.z), eps_[2])};
+      case mjGEOM_MESH:
+        if (geom_.mesh->has_faces()) return {T(0.0), T(0.0), T(0.0)};
         break;
       default:
-        return v;
+        break;
+    }
+    return {T(1.0), T(1.0), T(1.0)};
+  }
+
+  // v without what is so small that a face, an edge or a side is met: the normal there.
+  Vec3<T> snapped(const Vec3<T>& v, const Vec3<T>& turns) const {
+    if (type_ == mjGEOM_SPHERE || type_ == mjGEOM_ELLIPSOID) return v;
+    Vec3<T> out = {turns.x * v.x, turns.y * v.y, turns.z * v.z};
+    if (type_ == mjGEOM_MESH) {
+      const Vec3<double>* face = geom_.mesh->face(values_of(v), 2 * value_of(eps_[0]));
+      if (!face) return v;
+      const Vec3<T> off = {v.x - face->x, v.y - face->y, v.z - face->z};
+      const T share = smooth_ramp(T(norm(off) - eps_[0]), eps_[0]);
+      out = {face->x + share * off.x, face->y + share * off.y, face->z + share * off.z};
     }
     return T(1.0 / norm(out)) * out;
   }

@@ -31,6 +31,33 @@ Vector3 drawn_in(const Eigen::Matrix3d& sum_nn, const Vector3& sum_n, double r) 
   return length > most ? Vector3(most / length * delta) : delta;
 }
 
+// Normals that are farther than `apart` from all others; none of a mesh with many.
+class FaceNormals {
+ public:
+  void add(const Vector3& n) {
+    constexpr double kSame = 1e-3;
+    for (const Vector3& other : normals_) {
+      if ((other - n).norm() < kSame) return;
+    }
+    if (normals_.size() <= kMany) normals_.push_back(n);
+  }
+  std::vector<Vec3<double>> apart(double apart) const {
+    std::vector<Vec3<double>> out;
+    if (normals_.size() > kMany) return out;
+    for (const Vector3& n : normals_) {
+      const auto near = std::count_if(normals_.begin(), normals_.end(), [&](const Vector3& other) {
+        return (other - n).norm() < apart;
+      });
+      if (near == 1) out.push_back({n[0], n[1], n[2]});
+    }
+    return out;
+  }
+
+ private:
+  static constexpr size_t kMany = 64;
+  std::vector<Vector3> normals_;
+};
+
 }  // namespace
 
 SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
@@ -63,6 +90,7 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
     Vector3 normal, middle;
   };
   std::map<std::pair<int, int>, Facet> first_of_edge;
+  FaceNormals faces;
   for (int f = 0; f < nface; f++) {
     const Vector3 a = vertex(face[3 * f]), b = vertex(face[3 * f + 1]), c = vertex(face[3 * f + 2]);
     Vector3 n = (b - a).cross(c - a);
@@ -74,6 +102,7 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
       sum_nn[i] += n * n.transpose();
       sum_n[i] += n;
     }
+    faces.add(n);
     const Facet facet{n, (a + b + c) / 3};
     for (int k = 0; k < 3; k++) {
       const auto edge_of = std::minmax(face[3 * f + k], face[3 * f + (k + 1) % 3]);
@@ -86,6 +115,7 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
     }
   }
   roundness_ = std::min(roundness_, half.maxCoeff());
+  faces_ = faces.apart(4 * eps());
   first_.assign(1, 0);
   for (int i = 0; i < nvert; i++) {
     const auto k = static_cast<size_t>(i);

@@ -22,9 +22,21 @@ class SmoothMesh {
   bool is_empty() const { return core_.empty(); }
   double width() const { return width_; }        // w' of its extents
   double rounding() const { return rounding_; }  // r
-  double extent() const { return extent_; }      // the smallest half extent
+  // How much directions turn while the mean goes over a face: e⁻¹² is left of the other end.
+  double eps() const { return 0.75 * width_ / extent_; }
   // The largest radius of what its facets approximate, 0 if they meet at large angles.
   double roundness() const { return roundness_; }
+
+  bool has_faces() const { return !faces_.empty(); }
+  // The normal of a face that v is within `near` of, null if there is none. Facets of what is round
+  // are no faces.
+  const Vec3<double>* face(const Vec3<double>& v, double near) const {
+    for (const Vec3<double>& n : faces_) {
+      const Vec3<double> off = v - n;
+      if (dot(off, off) < near * near) return &n;
+    }
+    return nullptr;
+  }
 
   // Replaces `out` by the vertices that may be among those farthest in a direction that is `tilt`
   // radians or less from v, but for `reach`. Its cost is that of the vertices found: it climbs to
@@ -32,9 +44,10 @@ class SmoothMesh {
   void near(const Vec3<double>& v, double tilt, double reach, std::vector<Vec3<double>>& out) const;
 
  private:
-  std::vector<Vec3<double>> core_;
+  std::vector<Vec3<double>> core_, faces_;
   std::vector<int> first_, next_;  // neighbours of vertex i: next_[first_[i]] to [first_[i + 1]]
-  double width_ = 0, rounding_ = 0, extent_ = 0, roundness_ = 0;
+  double width_ = 0, rounding_ = 0, extent_ = 0,
+         roundness_ = 0;  // extent: the smallest half extent
 };
 
 // Those of a model's geoms that may collide, by mesh.

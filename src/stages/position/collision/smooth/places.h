@@ -7,7 +7,7 @@
 //   a_0 = Π_ij (1 - a_i a_j N_i N_j S(-(p_i - p_0)·(p_j - p_0)/36w²)),  N_i = 1 - S((d_i - d_0)/w)
 //   (23)
 //
-// with a larger distance for 6w in A(0, i) where geoms are curved. The fourth end comes only when
+// with a larger distance for 6w where geoms are curved. The fourth end comes only when
 // the middle has left.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_PLACES_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_PLACES_H_
@@ -24,7 +24,7 @@ template <class T>
 struct Place {
   T dist;
   Vec3<T> pos;
-  T near = T(0.0);  // an end that is not farther from the middle is not apart from it
+  T near = T(0.0);  // an end that is not farther from another place is not apart from it
 };
 
 template <class T, class Emit>
@@ -35,13 +35,13 @@ void emit_places(const std::array<Place<T>, 1 + kMaxEnds>& place, size_t nend, c
     if (dot(way, way) <= near * near) return T(0.0);
     return smooth_ramp(T(norm(way) - near), near);
   };
-  const T near_end = kNear * w;
+  const T beside = kNear * w;
   std::array<T, 1 + kMaxEnds> a;
   a[0] = T(1.0);
   for (size_t i = 1; i <= nend; i++) {
     a[i] = apart(0, i, place[i].near);
     for (size_t j = 1; j < i && a[i] > 0.0; j++) {
-      if (a[j] > 0.0) a[i] *= 1.0 - a[j] * (1.0 - apart(j, i, near_end));
+      if (a[j] > 0.0) a[i] *= 1.0 - a[j] * (1.0 - apart(j, i, place[i].near));
     }
   }
   const auto near = [&](size_t i) {
@@ -51,7 +51,7 @@ void emit_places(const std::array<Place<T>, 1 + kMaxEnds>& place, size_t nend, c
     for (size_t j = 1; j < i && a[0] > 0.0; j++) {
       if (a[i] == 0.0 || a[j] == 0.0) continue;
       const T facing = -dot(place[i].pos - place[0].pos, place[j].pos - place[0].pos);
-      a[0] *= 1.0 - a[i] * a[j] * near(i) * near(j) * smooth_ramp(facing, T(near_end * near_end));
+      a[0] *= 1.0 - a[i] * a[j] * near(i) * near(j) * smooth_ramp(facing, T(beside * beside));
     }
   }
   // never five: MuJoCo has room for four on a plane
@@ -60,7 +60,7 @@ void emit_places(const std::array<Place<T>, 1 + kMaxEnds>& place, size_t nend, c
     a[0] = smooth_step(T(2.0 * a[0] - 1.0));
   }
   for (size_t i = 0; i <= nend; i++) {
-    if (a[i] == 0.0) continue;
+    if (a[i] == 0.0 && (i > 0 || !emit.wants_middle())) continue;
     emit(SmoothContact<T>{place[i].dist, place[i].pos, n, fading(a[i], w)});
   }
 }
