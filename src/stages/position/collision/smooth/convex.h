@@ -3,14 +3,14 @@
 // With x_i(v) the point of geom i farthest in a direction v (convex_shape.h), they touch along the
 // normal n for which what lies between the two points is along it,
 //
-//   D = x_2(-n) - x_1(n),   e_k·D = 0 for e_k ⟂ n,   dist = n·D                              (24)
+//   D = x_2(-n) - x_1(n),   e_k·D = 0 for e_k ⟂ n,   dist = n·D                              (20)
 //
 // Newton's method on the sphere, from MuJoCo's normal, with the matrix D_1 + D_2 + dist in the
 // plane of the e_k. Faces and edges touch in more than a point: the ends of what is in contact are
 // where they would touch if they were tilted against each other by as much as moves x_i(v) from
 // end to end,
 //
-//   e_k·(x_2(-n - m + t) - x_1(n + m + t)) = 0 for m ⟂ n                                     (25)
+//   e_k·(x_2(-n - m + t) - x_1(n + m + t)) = 0 for m ⟂ n                                     (21)
 //
 // in four directions t along the axes of the second geom, or in both along a capsule. A normal that
 // is off a face's by what it takes to move x_i over it is the face's, and the point of a round geom
@@ -95,7 +95,7 @@ class ConvexSolver {
   ConvexSolver(ConvexShape<double>& first, ConvexShape<double>& second)
       : first_(first), second_(second), between_(second.geom().pos - first.geom().pos) {}
 
-  // (24) from a normal nearby; false if there is no solution that Newton's method finds.
+  // (20) from a normal nearby; false if there is no solution that Newton's method finds.
   bool solve_normal(const Vec3<double>& start);
   // Whether an end may be apart from the middle: both points move enough if the normal turns. It
   // spares vertices on faces, and balls, what would come out as one place.
@@ -107,7 +107,7 @@ class ConvexSolver {
     };
     return moves(first_, n) && moves(second_, -n);
   }
-  // (25)
+  // (21)
   bool solve_end(const Vec3<double>& t);
 
   Vec3<double> n, e1, e2;
@@ -265,7 +265,7 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const SmoothGeom<double> value1 = values_of(geom1), value2 = values_of(geom2);
   ConvexShape<double> shape1(type1, value1, width), shape2(type2, value2, width);
   ConvexSolver solver(shape1, shape2);
-  const double tilt = 0.05 + 3 * (shape1.eps() + shape2.eps());
+  const double tilt = 0.02 + 2 * (shape1.eps() + shape2.eps());
   for (int i = 0; i < 3; i++) {
     set_near_vertices(shape1, 0, start, tilt);
     set_near_vertices(shape2, 1, -start, tilt);
@@ -325,6 +325,11 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
       contact_tilts(&first, second, n, smooth_positive(T(-place[0].dist), w), tilts);
+  if (nend > 0 && (geom1.mesh || geom2.mesh)) {
+    const double farthest = 3 * norm(values_of(tilts[0])) + 0.02;
+    set_near_vertices(shape1, 0, solver.n, farthest);
+    set_near_vertices(shape2, 1, -solver.n, farthest);
+  }
   for (size_t i = 0; i < nend; i++) {
     const Vec3<double> t = values_of(tilts[i]);
     place[1 + i] = place[0];
