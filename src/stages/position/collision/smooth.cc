@@ -486,7 +486,6 @@ bool is_convex(int type) {
 // Why MuJoCo must see the types that geoms have; empty if nothing hinders.
 std::string types_may_differ(const mjModel* m) {
   if (m->nflex > 0) return "flexes";
-  if (m->nhfield > 0) return "height fields";
   for (int g = 0; g < static_cast<int>(m->ngeom); g++) {
     if (m->geom_type[g] == mjGEOM_SDF) return "signed distance functions";
     if (is_convex(m->geom_type[g]) && m->geom_fluid[static_cast<ptrdiff_t>(mjNFLUID) * g] > 0) {
@@ -560,8 +559,9 @@ SmoothCollider::SmoothCollider(const mjModel* m, double width) : meshes_(m, widt
   if (!types_may_differ(m).empty()) return;
   for (int type = 0; type < mjNGEOMTYPES; type++) install_dispatcher(type, mjGEOM_SDF);
   seen_type_.assign(m->geom_type, m->geom_type + m->ngeom);
+  // and height fields: MuJoCo knows none that meet a signed distance function
   for (int& type : seen_type_) {
-    if (is_convex(type)) type = mjGEOM_SDF;
+    if (is_convex(type) || type == mjGEOM_HFIELD) type = mjGEOM_SDF;
   }
   collider_.seen_type = seen_type_.data();
 }
