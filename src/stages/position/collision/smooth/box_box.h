@@ -17,10 +17,11 @@
 // the other box that looks at it have the corners of what they have in common, seen along the axis,
 //
 //   corners of the other face            Π_sides 1 - S(x/w - 1)
-//   crossings of its edges with sides    S(-x_p/w) S(x_q/w) S(-x'/w)                         (15)
+//   crossings of its edges with sides    S(-x_p/w) S(x_q/w) S(d/w)                           (15)
 //   corners of the reference             Π_edges 1 - S(x/w - 1), not at a corner of the other
 //
-// x: how far outside. Derivation: docs/derivations/smooth_collisions.md.
+// x: how far outside; d: of the side's end from the edge. Derivation:
+// docs/derivations/smooth_collisions.md.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 
