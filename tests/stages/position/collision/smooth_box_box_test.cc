@@ -625,7 +625,7 @@ TEST(SmoothBoxBox, CarriesAsFarAsMujocos) {
       const double angle = 2 * std::numbers::pi * k / 16;
       const Vector3d direction = std::cos(angle) * mat.col(0) + std::sin(angle) * mat.col(1);
       const auto reach = [&](const Contacts& contacts) {
-        double out = -INFINITY;
+        double out = -1;
         for (const SmoothContact<double>& c : contacts) {
           if (c.distance() > -kDepth + 1e-12) {
             partial++;
