@@ -140,10 +140,7 @@ TEST(SmoothCollision, BackwardIsExactAwayFromTransitions) {
     constexpr int kPoses = 15;
     for (int i = 0; i < kPoses; i++) {
       std::mt19937 random(static_cast<unsigned>(i));
-      std::normal_distribution<double> normal;
-      Vector qpos = path.qpos(path.from + (path.to - path.from) * i / (kPoses - 1));
-      for (double& q : qpos) q += 1e-3 * normal(random);
-      mju_normalize4(&qpos[3]);
+      const Vector qpos = pose_near(path, static_cast<double>(i) / (kPoses - 1), random);
       EXPECT_LT(backward_difference(exact, path.xml, 1e-8, qpos, random), 1e-4) << "pose " << i;
     }
   }

@@ -112,12 +112,12 @@ class ConvexSolver {
 
   Vec3<double> n, e1, e2;
   double m1 = 0, m2 = 0;
-  // The inverse of the last solution's matrix times (f1, f2).
+  // (M + shift)⁻¹ (f1, f2), M the matrix of the last solution.
   template <class T>
-  void step(const T& f1, const T& f2, T& s1, T& s2) const {
-    const double scale = 1 / (M_[0] * M_[3] - M_[1] * M_[2]);
-    s1 = scale * (M_[3] * f1 - M_[1] * f2);
-    s2 = scale * (M_[0] * f2 - M_[2] * f1);
+  void step(const T& f1, const T& f2, T& s1, T& s2, double shift = 0) const {
+    const double a = M_[0] + shift, d = M_[3] + shift, scale = 1 / (a * d - M_[1] * M_[2]);
+    s1 = scale * (d * f1 - M_[1] * f2);
+    s2 = scale * (a * f2 - M_[2] * f1);
   }
 
  private:
@@ -133,6 +133,7 @@ class ConvexSolver {
   Vec3<double> between_;
   std::array<double, 2> F_;
   std::array<double, 4> M_;
+  double shift_ = 0;  // that makes M definite
 };
 
 inline Vec3<double> ConvexSolver::evaluate(const Vec3<double>& y1, const Vec3<double>& y2) {
@@ -168,7 +169,7 @@ bool ConvexSolver::solve(double most, const Begin& begin, const Move& move) {
     begin();
     const bool last = F_[0] * F_[0] + F_[1] * F_[1] < kSmall * kSmall;
     double s1, s2;
-    step(F_[0], F_[1], s1, s2);
+    step(F_[0], F_[1], s1, s2, shift_);
     const double length = std::sqrt(s1 * s1 + s2 * s2);
     const double before = F_[0] * s1 + F_[1] * s2;
     double scale = length > most ? most / length : 1;
@@ -194,13 +195,12 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
     e1 = unit(cross(n, any));
     e2 = cross(n, e1);
     D = evaluate(n, -n);
-    // a maximum of the separation; deeper than what is round there is none, but for faces
-    const double least =
-        M_[0] + M_[3] -
-        std::sqrt((M_[0] - M_[3]) * (M_[0] - M_[3]) + (M_[1] + M_[2]) * (M_[1] + M_[2]));
-    const double add = std::max(dot(n, D), -0.45 * least);
-    M_[0] += add;
-    M_[3] += add;
+    // towards a maximum of the separation, wherever this is
+    const double dist = dot(n, D), off = M_[1] + M_[2], difference = M_[0] - M_[3];
+    const double least = 0.5 * (M_[0] + M_[3] - std::sqrt(difference * difference + off * off));
+    M_[0] += dist;
+    M_[3] += dist;
+    shift_ = std::max(0.0, -0.9 * least - dist);
   };
   look(from);
   return solve(
@@ -217,6 +217,7 @@ inline bool ConvexSolver::solve_end(const Vec3<double>& t) {
     const Vec3<double> y = n + m1 * e1 + m2 * e2;
     return evaluate(y + t, t - y);
   };
+  shift_ = 0;
   // the larger face stays, and the other geom is tilted; or both are
   double best = 0, least = INFINITY;
   for (const double share : {1.0, -1.0, 0.0}) {
