@@ -64,7 +64,7 @@ CollidingModel::CollidingModel(const mjModel* m) : seen_(m) {
   copy_ = *m;
   copy_.geom_type = const_cast<int*>(in_effect->seen_type);
   // the room for contacts of such pairs
-  copy_.opt.sdf_initpoints = kMaxSeen;
+  copy_.opt.sdf_initpoints = m->nhfield > 0 ? mjMAXCONPAIR : kMaxSeen;
   // sensors of distances and rays look at types too, and nothing here reads sensors
   copy_.opt.disableflags |= mjDSBL_SENSOR;
   seen_ = &copy_;

@@ -89,6 +89,15 @@ inline Vector pose(double x, double y, double z, const Vector3& axis = Vector3::
   return {x, y, z, q.w(), q.x(), q.y(), q.z()};
 }
 
+// A general pose near that at a share of the path, which may be symmetric.
+inline Vector pose_near(const Path& path, double share, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  Vector qpos = path.qpos(path.from + share * (path.to - path.from));
+  for (double& q : qpos) q += 1e-3 * normal(random);
+  mju_normalize4(&qpos[3]);
+  return qpos;
+}
+
 // How much the slope changes between neighbouring intervals of length h, at most along the path:
 // proportional to h for a function with a second derivative, constant at a kink, growing at a jump.
 inline double slope_change(const Path& sweep, const Model& model, double h) {
@@ -193,12 +202,8 @@ inline void expect_pullbacks(const std::vector<Path>& paths) {
     constexpr int kPoses = 21;
     for (int i = 0; i < kPoses; i++) {
       Scene scene{.name = sweep.name, .model = model, .x = default_state(model)};
-      // general poses near the path, which may be symmetric
       std::mt19937 random(static_cast<unsigned>(i));
-      std::normal_distribution<double> normal;
-      scene.x.qpos = sweep.qpos(sweep.from + (sweep.to - sweep.from) * i / (kPoses - 1));
-      for (double& q : scene.x.qpos) q += 1e-3 * normal(random);
-      mju_normalize4(&scene.x.qpos[3]);
+      scene.x.qpos = pose_near(sweep, static_cast<double>(i) / (kPoses - 1), random);
       SmoothOperation op(scene);
       if (op.ncon == 0) continue;
       EXPECT_TRUE(op.is_closed_form());

@@ -17,8 +17,7 @@
 namespace diffmj {
 namespace {
 
-// Every pair of shapes, near each other. With a height field, types are what they are: the general
-// collider's pairs stay MuJoCo's.
+// every pair of shapes, near each other
 std::string shapes(bool hfield) {
   return std::string("<mujoco><asset>") +
          (hfield ? "<hfield name='h' nrow='3' ncol='3' size='.5 .5 .1 .1' elevation='0 1 0 1 0 1 0 "

@@ -118,6 +118,8 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
       has_smooth_collider(m->geom_type[geom[0]], m->geom_type[geom[1]])) {
     return smooth_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out);
   }
+  // in the other order, as MuJoCo saw them: left to differences
+  if (m->geom_type[geom[0]] > m->geom_type[geom[1]]) return false;
   if (mode != Collisions::kSmoothBackward) {
     return closed_form_pullback(impl, first, n, bar, workspace, out);
   }

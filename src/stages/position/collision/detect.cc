@@ -43,7 +43,7 @@ void detect_contacts(const mjModel* m, mjData* d, const mjContact& like, Detecte
 
 bool is_iterative(const mjModel* m, int geom1, int geom2) {
   const auto& table = mjCOLLISIONFUNC;
-  const int type1 = m->geom_type[geom1], type2 = m->geom_type[geom2];
+  const auto [type1, type2] = std::minmax(m->geom_type[geom1], m->geom_type[geom2]);
   return table[type1][type2] == table[mjGEOM_ELLIPSOID][mjGEOM_ELLIPSOID] ||
          type1 == mjGEOM_HFIELD || type1 == mjGEOM_SDF || type2 == mjGEOM_SDF;
 }

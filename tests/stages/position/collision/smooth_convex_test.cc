@@ -174,10 +174,7 @@ TEST(SmoothConvex, BackwardIsNearTheExactDerivativeAtSmallWidths) {
     int contacts = 0, left = 0;
     for (int i = 0; i < kPoses; i++) {
       std::mt19937 random(static_cast<unsigned>(i));
-      std::normal_distribution<double> normal;
-      Vector qpos = path.qpos(path.from + (path.to - path.from) * i / (kPoses - 1));
-      for (double& q : qpos) q += 1e-3 * normal(random);
-      mju_normalize4(&qpos[3]);
+      const Vector qpos = pose_near(path, static_cast<double>(i) / (kPoses - 1), random);
       Contacts found(wide);
       found(qpos);
       const int n = found.data()->ncon;

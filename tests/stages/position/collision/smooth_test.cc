@@ -140,10 +140,7 @@ TEST(SmoothCollision, BackwardIsExactAwayFromTransitions) {
     constexpr int kPoses = 15;
     for (int i = 0; i < kPoses; i++) {
       std::mt19937 random(static_cast<unsigned>(i));
-      std::normal_distribution<double> normal;
-      Vector qpos = path.qpos(path.from + (path.to - path.from) * i / (kPoses - 1));
-      for (double& q : qpos) q += 1e-3 * normal(random);
-      mju_normalize4(&qpos[3]);
+      const Vector qpos = pose_near(path, static_cast<double>(i) / (kPoses - 1), random);
       EXPECT_LT(backward_difference(exact, path.xml, 1e-8, qpos, random), 1e-4) << "pose " << i;
     }
   }
@@ -225,15 +222,20 @@ TEST(SmoothCollision, BackwardIsBoundedWhereACylinderStands) {
 }
 
 TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
-  // MuJoCo's calls must see the types that geoms have, and so its general collider stays
+  // MuJoCo's calls must see the type of a geom with fluid forces
   std::string xml =
       pair_xml("name='a' type='box' size='.1 .1 .1'", "name='b' type='cylinder' size='.1 .1'");
   EXPECT_EQ(Model::from_xml(xml, smooth(1e-3)).collisions_notice(), "");
-  xml.insert(xml.find("<worldbody>"),
-             "<asset><hfield name='h' nrow='2' ncol='2' size='1 1 1 1'/></asset>");
+  xml.insert(xml.find("<geom name='b'") + 5, " fluidshape='ellipsoid'");
   EXPECT_EQ(Model::from_xml(xml).collisions_notice(), "");
   EXPECT_EQ(Model::from_xml(xml, smooth(1e-3)).collisions_notice(),
-            "cylinder and box (geom 'b', geom 'a'), because of height fields");
+            "cylinder and box (geom 'b', geom 'a'), because of fluid forces on geom 'b'");
+  const std::string hill =
+      "<mujoco><asset><hfield name='h' nrow='2' ncol='2' size='1 1 1 1'/></asset><worldbody><geom "
+      "name='hill' type='hfield' hfield='h'/><body><freejoint/><geom name='b' type='box' size='.1 "
+      ".1 .1'/></body></worldbody></mujoco>";
+  EXPECT_EQ(Model::from_xml(hill, smooth(1e-3)).collisions_notice(),
+            "hfield and box (geom 'hill', geom 'b')");
   ModelOptions strict = smooth(1e-3);
   strict.fallback = false;
   EXPECT_THROW((void)Model::from_xml(xml, strict), UnsupportedError);
@@ -242,6 +244,30 @@ TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
   ModelOptions oracle = smooth(1e-3, Collisions::kSmoothBackward);
   oracle.path = GradientPath::kOracle;
   EXPECT_THROW((void)Model::from_xml(xml, oracle), UnsupportedError);
+}
+
+// pairs without a smooth collider have MuJoCo's contacts, in whichever order their geoms come
+TEST(SmoothCollision, HeightFieldsHaveMujocosContacts) {
+  for (const bool hill_first : {true, false}) {
+    const std::string hill = "<body><geom type='hfield' hfield='h'/></body>",
+                      box =
+                          "<body pos='.02 .03 .12' euler='20 10 30'><freejoint/><geom type='box' "
+                          "size='.1 .1 .1'/></body>";
+    const std::string xml =
+        "<mujoco><asset><hfield name='h' nrow='5' ncol='5' size='.5 .5 .1 .1' elevation='0 1 0 1 0 "
+        "1 0 1 0 1 0 .5 0 .2 0 1 0 1 0 1 0 1 0 1 0'/></asset><worldbody>" +
+        (hill_first ? hill + box : box + hill) + "</worldbody></mujoco>";
+    const Model exact = Model::from_xml(xml), ours = Model::from_xml(xml, smooth(1e-3));
+    const Vector qpos = default_state(exact).qpos;
+    Vector a = Contacts(exact)(qpos), b = Contacts(ours)(qpos);
+    ASSERT_GT(a[0], 0);
+    // the normal is from the geom that comes first, and so does its sign
+    for (size_t k = 0; k < a.size(); k++) EXPECT_NEAR(std::abs(a[k]), std::abs(b[k]), 1e-12) << k;
+    Scene scene{.name = "", .model = ours, .x = default_state(exact)};
+    const Vector g = gradient_of(ours, scene.x, 3).qpos_tangent,
+                 exact_g = gradient_of(exact, scene.x, 3).qpos_tangent;
+    EXPECT_LT(difference(exact_g, g), 1e-3);
+  }
 }
 
 }  // namespace

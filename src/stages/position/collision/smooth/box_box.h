@@ -17,10 +17,11 @@
 // the other box that looks at it have the corners of what they have in common, seen along the axis,
 //
 //   corners of the other face            Π_sides 1 - S(x/w - 1)
-//   crossings of its edges with sides    S(-x_p/w) S(x_q/w) S(-x'/w)                         (15)
+//   crossings of its edges with sides    S(-x_p/w) S(x_q/w) S(d/w)                           (15)
 //   corners of the reference             Π_edges 1 - S(x/w - 1), not at a corner of the other
 //
-// x: how far outside. Derivation: docs/derivations/smooth_collisions.md.
+// x: how far outside; d: of the side's end from the edge. Derivation:
+// docs/derivations/smooth_collisions.md.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_BOX_BOX_H_
 
@@ -266,13 +267,18 @@ class BoxFace {
   // of the edge from p to q, of which one end is outside, the other inside
   void crossing(const Vec3<T>& p, const Vec3<T>& q, const T& p_out, const T& q_out, const T& edge,
                 bool is_x) {
-    using std::abs;
+    using std::abs, std::sqrt;
     const T both = smooth_ramp(abs(p_out), w_) * smooth_ramp(abs(q_out), w_);
     if (both < kLeastWeight) return;
     const T t = p_out / (p_out - q_out);
-    const Vec3<T> at = p + t * (q - p);
-    const T inside = is_x ? Y_ - abs(at.y) : X_ - abs(at.x);
-    put(at, edge * both * smooth_ramp(inside, w_));
+    const Vec3<T> way = q - p, at = p + t * way;
+    // of the side's end from the edge, times the edge's length
+    const T inside = is_x ? (Y_ - abs(at.y)) * abs(way.x) : (X_ - abs(at.x)) * abs(way.y);
+    if (inside <= 0.0) return;
+    const T length2 = way.x * way.x + way.y * way.y;
+    T weight = edge * both;
+    if (inside * inside < w_ * w_ * length2) weight *= smooth_ramp(T(inside / sqrt(length2)), w_);
+    put(at, weight);
   }
 
   void corners_below(size_t k) {

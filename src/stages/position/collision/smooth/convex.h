@@ -3,14 +3,14 @@
 // With x_i(v) the point of geom i farthest in a direction v (convex_shape.h), they touch along the
 // normal n for which what lies between the two points is along it,
 //
-//   D = x_2(-n) - x_1(n),   e_k·D = 0 for e_k ⟂ n,   dist = n·D                              (24)
+//   D = x_2(-n) - x_1(n),   e_k·D = 0 for e_k ⟂ n,   dist = n·D                              (20)
 //
 // Newton's method on the sphere, from MuJoCo's normal, with the matrix D_1 + D_2 + dist in the
 // plane of the e_k. Faces and edges touch in more than a point: the ends of what is in contact are
 // where they would touch if they were tilted against each other by as much as moves x_i(v) from
 // end to end,
 //
-//   e_k·(x_2(-n - m + t) - x_1(n + m + t)) = 0 for m ⟂ n                                     (25)
+//   e_k·(x_2(-n - m + t) - x_1(n + m + t)) = 0 for m ⟂ n                                     (21)
 //
 // in four directions t along the axes of the second geom, or in both along a capsule. A normal that
 // is off a face's by what it takes to move x_i over it is the face's, and the point of a round geom
@@ -95,7 +95,7 @@ class ConvexSolver {
   ConvexSolver(ConvexShape<double>& first, ConvexShape<double>& second)
       : first_(first), second_(second), between_(second.geom().pos - first.geom().pos) {}
 
-  // (24) from a normal nearby; false if there is no solution that Newton's method finds.
+  // (20) from a normal nearby; false if there is no solution that Newton's method finds.
   bool solve_normal(const Vec3<double>& start);
   // Whether an end may be apart from the middle: both points move enough if the normal turns. It
   // spares vertices on faces, and balls, what would come out as one place.
@@ -107,17 +107,17 @@ class ConvexSolver {
     };
     return moves(first_, n) && moves(second_, -n);
   }
-  // (25)
+  // (21)
   bool solve_end(const Vec3<double>& t);
 
   Vec3<double> n, e1, e2;
   double m1 = 0, m2 = 0;
-  // The inverse of the last solution's matrix times (f1, f2).
+  // (M + shift)⁻¹ (f1, f2), M the matrix of the last solution.
   template <class T>
-  void step(const T& f1, const T& f2, T& s1, T& s2) const {
-    const double scale = 1 / (M_[0] * M_[3] - M_[1] * M_[2]);
-    s1 = scale * (M_[3] * f1 - M_[1] * f2);
-    s2 = scale * (M_[0] * f2 - M_[2] * f1);
+  void step(const T& f1, const T& f2, T& s1, T& s2, double shift = 0) const {
+    const double a = M_[0] + shift, d = M_[3] + shift, scale = 1 / (a * d - M_[1] * M_[2]);
+    s1 = scale * (d * f1 - M_[1] * f2);
+    s2 = scale * (a * f2 - M_[2] * f1);
   }
 
  private:
@@ -133,6 +133,7 @@ class ConvexSolver {
   Vec3<double> between_;
   std::array<double, 2> F_;
   std::array<double, 4> M_;
+  double shift_ = 0;  // that makes M definite
 };
 
 inline Vec3<double> ConvexSolver::evaluate(const Vec3<double>& y1, const Vec3<double>& y2) {
@@ -168,7 +169,7 @@ bool ConvexSolver::solve(double most, const Begin& begin, const Move& move) {
     begin();
     const bool last = F_[0] * F_[0] + F_[1] * F_[1] < kSmall * kSmall;
     double s1, s2;
-    step(F_[0], F_[1], s1, s2);
+    step(F_[0], F_[1], s1, s2, shift_);
     const double length = std::sqrt(s1 * s1 + s2 * s2);
     const double before = F_[0] * s1 + F_[1] * s2;
     double scale = length > most ? most / length : 1;
@@ -194,13 +195,12 @@ inline bool ConvexSolver::solve_normal(const Vec3<double>& start) {
     e1 = unit(cross(n, any));
     e2 = cross(n, e1);
     D = evaluate(n, -n);
-    // a maximum of the separation; deeper than what is round there is none, but for faces
-    const double least =
-        M_[0] + M_[3] -
-        std::sqrt((M_[0] - M_[3]) * (M_[0] - M_[3]) + (M_[1] + M_[2]) * (M_[1] + M_[2]));
-    const double add = std::max(dot(n, D), -0.45 * least);
-    M_[0] += add;
-    M_[3] += add;
+    // towards a maximum of the separation, wherever this is
+    const double dist = dot(n, D), off = M_[1] + M_[2], difference = M_[0] - M_[3];
+    const double least = 0.5 * (M_[0] + M_[3] - std::sqrt(difference * difference + off * off));
+    M_[0] += dist;
+    M_[3] += dist;
+    shift_ = std::max(0.0, -0.9 * least - dist);
   };
   look(from);
   return solve(
@@ -217,6 +217,7 @@ inline bool ConvexSolver::solve_end(const Vec3<double>& t) {
     const Vec3<double> y = n + m1 * e1 + m2 * e2;
     return evaluate(y + t, t - y);
   };
+  shift_ = 0;
   // the larger face stays, and the other geom is tilted; or both are
   double best = 0, least = INFINITY;
   for (const double share : {1.0, -1.0, 0.0}) {
@@ -265,7 +266,7 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const SmoothGeom<double> value1 = values_of(geom1), value2 = values_of(geom2);
   ConvexShape<double> shape1(type1, value1, width), shape2(type2, value2, width);
   ConvexSolver solver(shape1, shape2);
-  const double tilt = 0.05 + 3 * (shape1.eps() + shape2.eps());
+  const double tilt = 0.02 + 2 * (shape1.eps() + shape2.eps());
   for (int i = 0; i < 3; i++) {
     set_near_vertices(shape1, 0, start, tilt);
     set_near_vertices(shape2, 1, -start, tilt);
@@ -325,6 +326,11 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
       contact_tilts(&first, second, n, smooth_positive(T(-place[0].dist), w), tilts);
+  if (nend > 0 && (geom1.mesh || geom2.mesh)) {
+    const double farthest = 3 * norm(values_of(tilts[0])) + 0.02;
+    set_near_vertices(shape1, 0, solver.n, farthest);
+    set_near_vertices(shape2, 1, -solver.n, farthest);
+  }
   for (size_t i = 0; i < nend; i++) {
     const Vec3<double> t = values_of(tilts[i]);
     place[1 + i] = place[0];

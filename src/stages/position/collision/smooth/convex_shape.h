@@ -3,14 +3,14 @@
 // That point jumps where a face is met, from corner to corner, and stands still where an edge or a
 // corner is. Here it moves over the face while the direction turns by ε = w'/size,
 //
-//   x_k = (s_k - r) c(v_k/ε_k) + r v_k                                              box      (20)
-//   c(x) = x (15 - 10 x² + 3 x⁴)/8 on [-1, 1], the sign beyond                               (21)
+//   x_k = (s_k - r) c(v_k/ε_k) + r v_k                                              box      (16)
+//   c(x) = x (15 - 10 x² + 3 x⁴)/8 on [-1, 1], the sign beyond                               (17)
 //
 // and a ball of radius r = w'/2 is rolled over the geom, drawn in by r, so that it turns round
-// edges and corners. A capsule is a segment with its own radius for r, a cylinder has (21) along
+// edges and corners. A capsule is a segment with its own radius for r, a cylinder has (17) along
 // its axis and over its caps, an ellipsoid needs nothing. Of a mesh it is the mean of its vertices,
 //
-//   x = Σ p_i v_i + r v,   p_i ∝ exp(v·v_i/T),  T = w'/8                                     (22)
+//   x = Σ p_i v_i + r v,   p_i ∝ exp(v·v_i/T),  T = w'/8                                     (18)
 //
 // All points are inside the geom, and on its faces where those are met.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_CONVEX_SHAPE_H_
@@ -85,7 +85,10 @@ class ConvexShape {
   int type() const { return type_; }
   const SmoothGeom<T>& geom() const { return geom_; }
   // Whether it has faces or edges, which may touch in more than a point.
-  bool has_faces() const { return type_ != mjGEOM_SPHERE && type_ != mjGEOM_ELLIPSOID; }
+  bool has_faces() const {
+    return type_ == mjGEOM_MESH ? geom_.mesh->has_faces()
+                                : type_ != mjGEOM_SPHERE && type_ != mjGEOM_ELLIPSOID;
+  }
   // w', if the shape has one
   const T& width() const { return w_; }
   const T& eps(size_t k) const { return eps_[k]; }
@@ -209,7 +212,7 @@ T pair_width(const ConvexShape<T>& a, const ConvexShape<T>& b, double width) {
   return 1.0 / (1.0 / a.width() + 1.0 / b.width() - 1.0 / width);
 }
 
-// (22), in the mesh's axes, without r v
+// (18), in the mesh's axes, without r v
 inline SupportPoint mean_vertex(const std::vector<Vec3<double>>& vertices, const Vec3<double>& v,
                                 double temperature) {
   double highest = -INFINITY;

@@ -2,6 +2,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -31,21 +32,27 @@ Vector3 drawn_in(const Eigen::Matrix3d& sum_nn, const Vector3& sum_n, double r) 
   return length > most ? Vector3(most / length * delta) : delta;
 }
 
-// Normals that are farther than `apart` from all others; none of a mesh with many.
+// Areas of the hull by their normals: what is flat, and large enough to be meant.
 class FaceNormals {
  public:
-  void add(const Vector3& n) {
+  void add(const Vector3& n, double area) {
     constexpr double kSame = 1e-3;
-    for (const Vector3& other : normals_) {
-      if ((other - n).norm() < kSame) return;
-    }
-    if (normals_.size() <= kMany) normals_.push_back(n);
+    const Eigen::Array3d cell = (n.array() / kSame).round();
+    Face& face = faces_[{cell[0], cell[1], cell[2]}];
+    face.normal += area * n;
+    face.area += area;
+    total_ += area;
   }
+  // Those that are farther than `apart` from all others.
   std::vector<Vec3<double>> apart(double apart) const {
+    constexpr double kShare = 0.03;  // of the hull
+    std::vector<Vector3> large;
+    for (const auto& [cell, face] : faces_) {
+      if (face.area > kShare * total_) large.push_back(face.normal.normalized());
+    }
     std::vector<Vec3<double>> out;
-    if (normals_.size() > kMany) return out;
-    for (const Vector3& n : normals_) {
-      const auto near = std::count_if(normals_.begin(), normals_.end(), [&](const Vector3& other) {
+    for (const Vector3& n : large) {
+      const auto near = std::count_if(large.begin(), large.end(), [&](const Vector3& other) {
         return (other - n).norm() < apart;
       });
       if (near == 1) out.push_back({n[0], n[1], n[2]});
@@ -54,8 +61,12 @@ class FaceNormals {
   }
 
  private:
-  static constexpr size_t kMany = 64;
-  std::vector<Vector3> normals_;
+  struct Face {
+    Vector3 normal = Vector3::Zero();
+    double area = 0;
+  };
+  std::map<std::array<double, 3>, Face> faces_;
+  double total_ = 0;
 };
 
 }  // namespace
@@ -94,7 +105,8 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
   for (int f = 0; f < nface; f++) {
     const Vector3 a = vertex(face[3 * f]), b = vertex(face[3 * f + 1]), c = vertex(face[3 * f + 2]);
     Vector3 n = (b - a).cross(c - a);
-    if (!(n.norm() > 0)) continue;
+    const double area = n.norm() / 2;
+    if (!(area > 0)) continue;
     n.normalize();
     if (n.dot(a - centre) < 0) n = -n;
     for (int k = 0; k < 3; k++) {
@@ -102,7 +114,7 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
       sum_nn[i] += n * n.transpose();
       sum_n[i] += n;
     }
-    faces.add(n);
+    faces.add(n, area);
     const Facet facet{n, (a + b + c) / 3};
     for (int k = 0; k < 3; k++) {
       const auto edge_of = std::minmax(face[3 * f + k], face[3 * f + (k + 1) % 3]);

@@ -5,7 +5,7 @@
 //
 //   a_i = A(0, i) Π_j (1 - a_j (1 - A(j, i))),   A(i, j) = S(|p_i - p_j|/6w - 1)
 //   a_0 = Π_ij (1 - a_i a_j N_i N_j S(-(p_i - p_0)·(p_j - p_0)/36w²)),  N_i = 1 - S((d_i - d_0)/w)
-//   (23)
+//   (19)
 //
 // with a larger distance for 6w where geoms are curved. The fourth end comes only when
 // the middle has left.

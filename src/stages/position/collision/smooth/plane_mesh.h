@@ -1,5 +1,5 @@
-// A plane and a mesh: the mean of its lowest vertices (22), and those at the ends of what lies on
-// the plane, by tilting it as (25) does.
+// A plane and a mesh: the mean of its lowest vertices (18), and those at the ends of what lies on
+// the plane, by tilting it as (21) does.
 //
 // MuJoCo gives up to four vertices below the plane, the lowest first.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_PLANE_MESH_H_
@@ -15,7 +15,7 @@ void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, do
   const Vec3<T>& n = plane.axis[2];
   const SmoothGeom<double> value = values_of(geom);
   ConvexShape<double> shape(mjGEOM_MESH, value, width);
-  set_near_vertices(shape, 1, -values_of(n), 2 * shape.eps());
+  set_near_vertices(shape, 1, -values_of(n), 0);
   ConvexShape<T> mesh(mjGEOM_MESH, geom, width);
   mesh.set_near(shape.near());
   const auto place_in = [&](const Vec3<T>& y) {
@@ -29,6 +29,7 @@ void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, do
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
       contact_tilts<T>(nullptr, mesh, n, smooth_positive(T(-place[0].dist), mesh.width()), tilts);
+  if (nend > 0) set_near_vertices(shape, 1, -values_of(n), 1.1 * norm(values_of(tilts[0])));
   for (size_t i = 0; i < nend; i++) {
     place[1 + i] = place_in(tilts[i] - n);
     place[1 + i].near = near_middle(mesh.width(), mesh.roundness(n), dot(tilts[i], tilts[i]));
