@@ -156,9 +156,9 @@ TEST(SmoothConvex, ConvergesToMujocoAsWidthGoesToZero) {
       EXPECT_LT(compared.high, 0.7 * width + 2e-6) << width;
       EXPECT_LE(compared.median, last);
       last = std::max(compared.median, 1e-6);  // as near as MuJoCo comes
-      // no contact is made of one that is a point; more of them may have left already
+      // and it is one where MuJoCo has one; but a second end may be in the other geom too
       if (width > 1e-5) continue;
-      EXPECT_GE(compared.same, compared.one * 95 / 100) << compared.one;
+      EXPECT_GE(compared.same, compared.one * 85 / 100) << compared.one;
     }
   }
 }
