@@ -105,8 +105,16 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
     return;
   }
 
-  const double rate = std::copysign(std::max(std::abs(event.rate), kSmallestRate), event.rate);
   const int nv = impl.nv;
+  double rate = event.rate;
+  // φ of a smooth contact has its weight in it too, and J v is not its rate
+  if (impl.options.collisions.mode == Collisions::kSmooth && analytic) {
+    std::vector<double>& gradient = workspace.direction;
+    gradient.assign(static_cast<size_t>(nv), 0.0);
+    violation_pullback(impl, rows, 1 / static_cast<double>(rows.size()), gradient, {}, workspace);
+    rate = eigen(CVec(gradient)).dot(eigen(CVec(event.qvel)));
+  }
+  rate = std::copysign(std::max(std::abs(rate), kSmallestRate), rate);
   for (Eigen::Index c = 0; c < x_bar.rows(); c++) {
     double change = 0;
     for (int k = 0; k < nv; k++) {
