@@ -78,7 +78,7 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   }
 
   // what is active at the event and was not where its step began, or what is let go there
-  RowMask mask;
+  RowMask mask(impl.collider() == nullptr);
   if (!event.release) {
     mj_call("mj_fwdPosition", [&] {
       std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
