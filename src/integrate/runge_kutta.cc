@@ -68,7 +68,9 @@ RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
     : impl_(impl),
       tableau_(*impl.tableau),
       workspace_(workspace),
-      watch_(impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl)) {
+      watch_(impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl)),
+      mask_(impl.collider() == nullptr),
+      end_rows_(impl.collider() == nullptr) {
   const mjModel* m = impl.mj();
   nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
   std::sort(nodes_.begin(), nodes_.end());

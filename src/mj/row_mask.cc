@@ -86,9 +86,10 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
     }
     if (!unilateral) continue;
     // one that is deeper than it can have come was there before, under another guise: a collider
-    // that places its contacts elsewhere
+    // that places its contacts elsewhere. Smooth ones do not, and φ has more to it than the rate
     const double rate = base >= 0 ? std::abs(row.rate) : std::max(-row.rate, 0.0);
-    const double reach = (2 * rate + kBraking * elapsed) * elapsed;
+    const double reach = base >= 0 || collider_jumps_ ? (2 * rate + kBraking * elapsed) * elapsed
+                                                      : std::numeric_limits<double>::infinity();
     if (-row.phi > reach + (base >= 0 ? kLetGo : kTouching)) continue;
     (base >= 0 && row.rate > 0 ? still_ : rows_).push_back(row);
   }

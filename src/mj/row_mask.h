@@ -18,6 +18,9 @@ namespace diffmj {
 
 class RowMask {
  public:
+  // Whether contacts may begin deep inside: colliders of cases place them elsewhere all at once.
+  explicit RowMask(bool collider_jumps = true) : collider_jumps_(collider_jumps) {}
+
   // A limit or contact that was not there.
   struct Row {
     int first = 0, n = 0;                        // its rows
@@ -49,6 +52,7 @@ class RowMask {
  private:
   bool is_let_go(int base_row) const;
 
+  bool collider_jumps_;
   RowMatch base_;
   double begin_ = 0;               // [s]
   std::vector<Row> let_go_;        // rows of the base
