@@ -78,7 +78,7 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   }
 
   // what is active at the event and was not where its step began, or what is let go there
-  RowMask mask(impl.collider() == nullptr);
+  RowMask mask(m, impl.collider());
   if (!event.release) {
     mj_call("mj_fwdPosition", [&] {
       std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
@@ -106,15 +106,7 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   }
 
   const int nv = impl.nv;
-  double rate = event.rate;
-  // φ of a smooth contact has its weight in it too, and J v is not its rate
-  if (impl.options.collisions.mode == Collisions::kSmooth && analytic) {
-    std::vector<double>& gradient = workspace.direction;
-    gradient.assign(static_cast<size_t>(nv), 0.0);
-    violation_pullback(impl, rows, 1 / static_cast<double>(rows.size()), gradient, {}, workspace);
-    rate = eigen(CVec(gradient)).dot(eigen(CVec(event.qvel)));
-  }
-  rate = std::copysign(std::max(std::abs(rate), kSmallestRate), rate);
+  const double rate = std::copysign(std::max(std::abs(event.rate), kSmallestRate), event.rate);
   for (Eigen::Index c = 0; c < x_bar.rows(); c++) {
     double change = 0;
     for (int k = 0; k < nv; k++) {

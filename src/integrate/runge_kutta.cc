@@ -69,8 +69,8 @@ RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
       tableau_(*impl.tableau),
       workspace_(workspace),
       watch_(impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl)),
-      mask_(impl.collider() == nullptr),
-      end_rows_(impl.collider() == nullptr) {
+      mask_(impl.mj(), impl.collider()),
+      end_rows_(impl.mj(), impl.collider()) {
   const mjModel* m = impl.mj();
   nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
   std::sort(nodes_.begin(), nodes_.end());

@@ -135,7 +135,7 @@ double RungeKutta::find_event(EvaluationTimes& times) {
     } else {
       inside = guess;
       const RowMask::Row& row = earliest(mask_.rows());
-      if (-row.phi <= kNear || (!(row.rate < 0) && !impl_.collider())) break;
+      if (-row.phi <= kNear || !(row.rate < 0)) break;
       guess = inside - (row.since() - kNear / (2 * -row.rate)) / h_;
     }
     if (inside - outside < 1e-14) break;

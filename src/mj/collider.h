@@ -22,6 +22,9 @@ struct Collider {
   // room for more. No exceptions: it is called from C.
   int (*collide)(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact,
                  int geom1, int geom2, mjtNum margin) = nullptr;
+  // The rates [m/s] at which the distances of d's contacts change, of pairs that have a collider of
+  // this kind; others' are left. The velocity stage must have been evaluated.
+  void (*rates)(const Collider& self, const mjModel* m, const mjData* d, double* rate) = nullptr;
   double width = 0;  // [m]
   const SmoothMeshes* meshes = nullptr;
   // Of each geom: its own type, and the one that MuJoCo's calls see; null: their own.

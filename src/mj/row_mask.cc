@@ -19,8 +19,17 @@ constexpr double kFar = 1e13;
 bool is_limit(int type) { return type == mjCNSTR_LIMIT_JOINT || type == mjCNSTR_LIMIT_TENDON; }
 bool is_contact(int type) { return type >= mjCNSTR_CONTACT_FRICTIONLESS; }
 
+}  // namespace
+
+void RowMask::set_rates(const mjData* d) {
+  if (!collider_) return;
+  rates_.resize(static_cast<size_t>(d->ncon));
+  std::fill(rates_.begin(), rates_.end(), std::numeric_limits<double>::quiet_NaN());
+  collider_->rates(*collider_, m_, d, rates_.data());
+}
+
 // the limit or contact that row i belongs to, or the row alone
-RowMask::Row describe(const mjData* d, int i) {
+RowMask::Row RowMask::describe(const mjData* d, int i) const {
   const int type = d->efc_type[i], id = d->efc_id[i];
   int n = 1;
   while (is_contact(type) && i + n < d->nefc && is_contact(d->efc_type[i + n]) &&
@@ -29,15 +38,18 @@ RowMask::Row describe(const mjData* d, int i) {
   }
   // two edges of the pyramid have the normal for their mean
   const bool edges = type == mjCNSTR_CONTACT_PYRAMIDAL && n > 1;
-  return {.first = i,
+  Row row{.first = i,
           .n = n,
           .type = type,
           .id = id,
           .phi = d->efc_pos[i] - d->efc_margin[i],
           .rate = edges ? (d->efc_vel[i] + d->efc_vel[i + 1]) / 2 : d->efc_vel[i]};
+  if (collider_ && is_contact(type)) {
+    const double rate = rates_[static_cast<size_t>(id)];
+    if (!std::isnan(rate)) row.rate = rate;
+  }
+  return row;
 }
-
-}  // namespace
 
 void RowMask::set_base(const mjData* d, double time) {
   base_.set_base(d);
@@ -51,6 +63,7 @@ void RowMask::set_base(const mjData* d, double time) {
 
 const std::vector<RowMask::Row>& RowMask::set_base_without_leaving(const mjData* d, double time) {
   set_base(d, time);
+  set_rates(d);
   for (int i = 0, n = 1; i < d->nefc; i += n) {
     const Row row = describe(d, i);
     n = row.n;
@@ -72,6 +85,7 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
   lost_ = false;
   if (d->nefc == 0 && base_.nbase() == 0) return rows_;
   base_.match(d, std::numeric_limits<double>::infinity());
+  set_rates(d);
   const double elapsed = std::abs(d->time - begin_);
   int nfound = 0;
   for (int i = 0, n = 1; i < d->nefc; i += n) {
@@ -86,10 +100,10 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
     }
     if (!unilateral) continue;
     // one that is deeper than it can have come was there before, under another guise: a collider
-    // that places its contacts elsewhere. Smooth ones do not, and φ has more to it than the rate
+    // that places its contacts elsewhere. Smooth ones do not, but come fast
     const double rate = base >= 0 ? std::abs(row.rate) : std::max(-row.rate, 0.0);
-    const double reach = base >= 0 || collider_jumps_ ? (2 * rate + kBraking * elapsed) * elapsed
-                                                      : std::numeric_limits<double>::infinity();
+    const double reach = base >= 0 || !collider_ ? (2 * rate + kBraking * elapsed) * elapsed
+                                                 : std::numeric_limits<double>::infinity();
     if (-row.phi > reach + (base >= 0 ? kLetGo : kTouching)) continue;
     (base >= 0 && row.rate > 0 ? still_ : rows_).push_back(row);
   }

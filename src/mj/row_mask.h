@@ -12,14 +12,17 @@
 
 #include <vector>
 
+#include "mj/collider.h"
 #include "mj/row_match.h"
 
 namespace diffmj {
 
 class RowMask {
  public:
-  // Whether contacts may begin deep inside: colliders of cases place them elsewhere all at once.
-  explicit RowMask(bool collider_jumps = true) : collider_jumps_(collider_jumps) {}
+  // collider: what gives the contacts of m, null if MuJoCo's do. Where a contact of it begins or
+  // ends because its case does, φ has another rate than J v, and it may begin deep inside.
+  explicit RowMask(const mjModel* m = nullptr, const Collider* collider = nullptr)
+      : m_(m), collider_(collider) {}
 
   // A limit or contact that was not there.
   struct Row {
@@ -50,9 +53,13 @@ class RowMask {
   void set_begin(double time) { begin_ = time; }
 
  private:
+  void set_rates(const mjData* d);
+  Row describe(const mjData* d, int i) const;
   bool is_let_go(int base_row) const;
 
-  bool collider_jumps_;
+  const mjModel* m_;
+  const Collider* collider_;
+  std::vector<double> rates_;  // of contacts, if the collider says
   RowMatch base_;
   double begin_ = 0;               // [s]
   std::vector<Row> let_go_;        // rows of the base

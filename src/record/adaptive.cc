@@ -243,7 +243,7 @@ class AdaptiveRollout {
       } else {
         inside = std::min(inside, size);
         const RowMask::Row& first = earliest(rows);
-        if (-first.phi <= 64 * kInside || (!(first.rate < 0) && !impl_.collider())) break;
+        if (-first.phi <= 64 * kInside || !(first.rate < 0)) break;
         h = size - (first.since() - kInside / -first.rate);
       }
       const double middle = (outside + inside) / 2;

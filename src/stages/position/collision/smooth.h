@@ -33,6 +33,9 @@ class SmoothCollider {
   Collider collider_;
 };
 
+// Collider::rates
+void smooth_rates(const Collider& self, const mjModel* m, const mjData* d, double* rate);
+
 // Contacts first to first + n - 1 of d, all of one pair that has a smooth collider: adds to out.
 // `sizes` says whether those of sizes are wanted. False, with out half written, if a contact is not
 // one of the collider's.

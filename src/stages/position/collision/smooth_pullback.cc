@@ -1,4 +1,5 @@
 // smooth_pullback and smooth_backward_pullback: colliders with dual numbers.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -89,6 +90,15 @@ Vec3<double> ordered_normal(const mjContact& contact, bool swapped) {
   return swapped ? Vec3<double>{-n[0], -n[1], -n[2]} : Vec3<double>{n[0], n[1], n[2]};
 }
 
+// the same function at the same numbers; the compiler may order its sums differently [m]
+constexpr double kSame = 1e-9;
+
+template <int N>
+bool is_same(const SmoothContact<Dual<N>>& contact, const mjContact& given) {
+  return std::abs(contact.distance().v - given.dist) <= kSame &&
+         (values(contact.pos) - Vector3(given.pos)).cwiseAbs().maxCoeff() <= kSame;
+}
+
 // Contacts that the collider gave, met again in their order.
 template <int N>
 struct Matcher {
@@ -98,19 +108,13 @@ struct Matcher {
   }
   void fail() const {}
   bool wants_middle() const { return false; }
-  // the same function at the same numbers; the compiler may order its sums differently [m]
-  static constexpr double kSame = 1e-9;
-
   bool is_far(const Dual<N>& dist) const { return dist.v > farthest + kSame; }
   void operator()(const SmoothContact<Dual<N>>& collided) const {
     SmoothContact<Dual<N>> contact = collided;
     if (swapped) contact.n = -contact.n;
     for (int i = next; i < n; i++) {
       const mjContact& given = contacts[i];
-      if (std::abs(contact.distance().v - given.dist) > kSame ||
-          (values(contact.pos) - Vector3(given.pos)).cwiseAbs().maxCoeff() > kSame) {
-        continue;
-      }
+      if (!is_same(contact, given)) continue;
       next = i + 1;
       if (!bar[i].any()) return;
       PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
@@ -192,6 +196,58 @@ bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first
   return found == wanted;
 }
 
+// One direction: that in which geoms move.
+using Moving = Dual<1>;
+
+SmoothGeom<Moving> moving_geom(const Collider& self, const mjModel* m, const mjData* d, int geom) {
+  std::array<mjtNum, 6> velocity;  // ω, v
+  mj_objectVelocity(m, d, mjOBJ_GEOM, geom, velocity.data(), 0);
+  const Vec3<double> omega = {velocity[0], velocity[1], velocity[2]},
+                     v = {velocity[3], velocity[4], velocity[5]};
+  const auto with_rate = [](const Vec3<double>& x, const Vec3<double>& rate) {
+    Vec3<Moving> out = {x.x, x.y, x.z};
+    out.x.d[0] = rate.x;
+    out.y.d[0] = rate.y;
+    out.z.d[0] = rate.z;
+    return out;
+  };
+  const SmoothGeom<double> at = read_geom(self, m, d, geom);
+  SmoothGeom<Moving> out;
+  out.mesh = at.mesh;
+  out.pos = with_rate(at.pos, v);
+  for (size_t k = 0; k < 3; k++) {
+    out.axis[k] = with_rate(at.axis[k], cross(omega, at.axis[k]));
+    out.size[k] = at.size[k];
+  }
+  return out;
+}
+
+// Contacts that the collider gave, met again in their order: how fast their distances change.
+struct RateOf {
+  bool start(Vec3<double>& normal) const {
+    normal = ordered_normal(contacts[0], swapped);
+    return true;
+  }
+  void fail() const {}
+  bool wants_middle() const { return false; }
+  bool is_far(const Moving& dist) const { return dist.v > farthest + kSame; }
+  void operator()(const SmoothContact<Moving>& contact) const {
+    for (int i = next; i < n; i++) {
+      if (!is_same(contact, contacts[i])) continue;
+      next = i + 1;
+      rate[i] = contact.distance().d[0];
+      return;
+    }
+  }
+
+  const mjContact* contacts;
+  int n;
+  double farthest;
+  bool swapped;
+  double* rate;
+  int& next;
+};
+
 // How far a smooth contact may be from one of MuJoCo's and still be the same, and how much they may
 // differ in dist.
 struct Match {
@@ -241,6 +297,26 @@ int backward_pullback(const Collider& self, const mjModel* m, const mjData* d, i
 }
 
 }  // namespace
+
+void smooth_rates(const Collider& self, const mjModel* m, const mjData* d, double* rate) {
+  for (int first = 0, n = 1; first < d->ncon; first += n) {
+    const mjContact* contacts = d->contact + first;
+    const int geom1 = contacts[0].geom[0], geom2 = contacts[0].geom[1];
+    double farthest = contacts[0].dist;
+    for (n = 1; first + n < d->ncon && contacts[n].geom[0] == geom1 && contacts[n].geom[1] == geom2;
+         n++) {
+      farthest = std::max(farthest, contacts[n].dist);
+    }
+    if (geom1 < 0 || geom2 < 0) continue;
+    const Ordered pair(self.type, geom1, geom2);
+    int next = 0;
+    const RateOf emit{contacts, n, farthest, pair.swapped, rate + first, next};
+    with_collider(self.type[pair.first], self.type[pair.second], [&](const auto& collider) {
+      collider(moving_geom(self, m, d, pair.first), moving_geom(self, m, d, pair.second),
+               self.width, emit);
+    });
+  }
+}
 
 bool smooth_pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
                      const ContactBar* bar, bool sizes, PairBar& out) {
