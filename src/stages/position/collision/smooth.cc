@@ -181,7 +181,11 @@ SmoothCollider::SmoothCollider(const mjModel* m, double width) : meshes_(m, widt
       if (has_smooth_collider(type1, type2)) install_dispatcher(type1, type2);
     }
   }
-  collider_ = {.collide = collide, .rates = smooth_rates, .width = width, .meshes = &meshes_, .type = m->geom_type};
+  collider_ = {.collide = collide,
+               .rates = smooth_rates,
+               .width = width,
+               .meshes = &meshes_,
+               .type = m->geom_type};
   if (!types_may_differ(m).empty()) return;
   for (int type = 0; type < mjNGEOMTYPES; type++) install_dispatcher(type, mjGEOM_SDF);
   seen_type_.assign(m->geom_type, m->geom_type + m->ngeom);
