@@ -115,7 +115,7 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
   const auto& geom = d->contact[first].geom;
   const Collisions mode = impl.options.collisions.mode;
   if (mode == Collisions::kSmooth &&
-      has_smooth_collider(m->geom_type[geom[0]], m->geom_type[geom[1]])) {
+      has_smooth_contacts(impl.smooth_collider(), m->geom_type[geom[0]], m->geom_type[geom[1]])) {
     return smooth_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out);
   }
   // in the other order, as MuJoCo saw them: left to differences

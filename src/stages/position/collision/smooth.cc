@@ -148,6 +148,11 @@ bool has_smooth_collider(int type1, int type2) {
                        [](const auto& /*collider*/) {});
 }
 
+bool has_smooth_contacts(const Collider& self, int type1, int type2) {
+  return has_smooth_collider(type1, type2) &&
+         (self.seen_type || may_be_replaced(std::min(type1, type2), std::max(type1, type2)));
+}
+
 std::string pairs_without_smooth_collider(const mjModel* m) {
   std::array<std::array<bool, mjNGEOMTYPES>, mjNGEOMTYPES> named = {};
   const std::string reason = types_may_differ(m);

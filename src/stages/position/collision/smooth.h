@@ -14,6 +14,8 @@ namespace diffmj {
 
 // type1 ≤ type2, as in mjCOLLISIONFUNC.
 bool has_smooth_collider(int type1, int type2);
+// And MuJoCo calls it for the model of this collider.
+bool has_smooth_contacts(const Collider& self, int type1, int type2);
 
 // In words, the pairs of shapes of geoms that may collide and have none, each with the first such
 // geoms; empty if there are none.

@@ -246,6 +246,22 @@ TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
   EXPECT_THROW((void)Model::from_xml(xml, oracle), UnsupportedError);
 }
 
+// where MuJoCo must see a geom's type, its general collider stays, with its closed forms
+TEST(SmoothCollision, FluidForcesKeepMujocosGeneralCollider) {
+  std::string xml = pair_xml(kBox, kCylinder);
+  xml.insert(xml.find("type='cylinder'"), "fluidshape='ellipsoid' ");
+  const Model exact = Model::from_xml(xml), ours = Model::from_xml(xml, smooth(1e-3));
+  EXPECT_NE(ours.collisions_notice(), "");
+  const Vector qpos = pose(.02, .01, .249, Vector3::UnitX(), .01);
+  const Vector a = Contacts(exact)(qpos), b = Contacts(ours)(qpos);
+  ASSERT_GT(a[0], 0);
+  EXPECT_EQ(a, b);
+  Scene scene{.name = "", .model = ours, .x = default_state(exact)};
+  scene.x.qpos = qpos;
+  EXPECT_EQ(gradient_of(ours, scene.x, 3).qpos_tangent,
+            gradient_of(exact, scene.x, 3).qpos_tangent);
+}
+
 // pairs without a smooth collider have MuJoCo's contacts, in whichever order their geoms come
 TEST(SmoothCollision, HeightFieldsHaveMujocosContacts) {
   for (const bool hill_first : {true, false}) {
