@@ -8,6 +8,14 @@
 namespace diffmj {
 namespace {
 
+// MuJoCo's own contacts
+int collide_exactly(const Collider& self, const mjModel* m, mjData* d, mjPreContact* contact,
+                    const Ordered& pair, mjtNum margin) {
+  const int n = collide_as_mujoco(self, m, d, contact, pair.first, pair.second, margin, false);
+  for (int i = 0; pair.swapped && i < n; i++) mju_scl3(contact[i].normal, contact[i].normal, -1);
+  return n;
+}
+
 // what a collider gives, to MuJoCo
 struct Writer {
   bool is_far(double dist) const { return dist > margin; }
@@ -23,10 +31,7 @@ struct Writer {
     return true;
   }
   // to MuJoCo's contacts, which are too deep for others
-  void fail() const {
-    n = collide_as_mujoco(self, m, d, out, pair.first, pair.second, margin, false);
-    for (int i = 0; pair.swapped && i < n; i++) mju_scl3(out[i].normal, out[i].normal, -1);
-  }
+  void fail() const { n = collide_exactly(self, m, d, out, pair, margin); }
   void operator()(const SmoothContact<double>& contact) const {
     const double dist = contact.distance();
     if (!(dist <= margin)) return;
@@ -87,10 +92,7 @@ int collide(const Collider& self, const mjModel* m, mjData* d, mjPreContact* con
   const auto type1 = static_cast<size_t>(self.type[pair.first]),
              type2 = static_cast<size_t>(self.type[pair.second]);
   const Collide fn = kCollide.entry[type1][type2];
-  if (fn) return fn(self, m, d, contact, pair, margin);
-  const int n = collide_as_mujoco(self, m, d, contact, pair.first, pair.second, margin, false);
-  for (int i = 0; pair.swapped && i < n; i++) mju_scl3(contact[i].normal, contact[i].normal, -1);
-  return n;
+  return (fn ? fn : collide_exactly)(self, m, d, contact, pair, margin);
 }
 
 const char* type_name(int type) {

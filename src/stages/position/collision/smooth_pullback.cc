@@ -1,4 +1,4 @@
-// smooth_pullback and smooth_backward_pullback: colliders with dual numbers.
+// smooth_pullback, smooth_backward_pullback and smooth_rates: colliders with dual numbers.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -99,46 +99,66 @@ bool is_same(const SmoothContact<Dual<N>>& contact, const mjContact& given) {
          (values(contact.pos) - Vector3(given.pos)).cwiseAbs().maxCoeff() <= kSame;
 }
 
-// Contacts that the collider gave, met again in their order.
-template <int N>
-struct Matcher {
-  bool start(Vec3<double>& n) const {
-    n = ordered_normal(contacts[0], swapped);
+// Contacts that the collider gave to MuJoCo, to be met again in their order.
+struct Given {
+  Given(const mjContact* all, int count, bool is_swapped)
+      : contacts(all), n(count), swapped(is_swapped), farthest(all[0].dist) {
+    for (int i = 1; i < n; i++) farthest = std::max(farthest, contacts[i].dist);
+  }
+  bool start(Vec3<double>& normal) const {
+    normal = ordered_normal(contacts[0], swapped);
     return true;
   }
   void fail() const {}
   bool wants_middle() const { return false; }
-  bool is_far(const Dual<N>& dist) const { return dist.v > farthest + kSame; }
-  void operator()(const SmoothContact<Dual<N>>& collided) const {
-    SmoothContact<Dual<N>> contact = collided;
-    if (swapped) contact.n = -contact.n;
+  template <class T>
+  bool is_far(const T& dist) const {
+    return dist.v > farthest + kSame;
+  }
+  // Which one it is, -1 if none of those that are left.
+  template <class T>
+  int find(const SmoothContact<T>& contact) const {
     for (int i = next; i < n; i++) {
-      const mjContact& given = contacts[i];
-      if (!is_same(contact, given)) continue;
+      if (!is_same(contact, contacts[i])) continue;
       next = i + 1;
-      if (!bar[i].any()) return;
-      PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
-      const Tangent tangent(given.frame[1], width);
-      contact_frame_pullback(Vector3(given.frame),
-                             contact.has_tangent ? values(contact.tangent) : eigen3(tangent.t()),
-                             bar[i].frame, one.n, one.tangent);
-      if (!contact.has_tangent) {
-        one.n[1] += tangent.slope * (one.tangent[2] - one.tangent[1]);
-        one.tangent.setZero();
-      }
-      contact_pullback(contact, one, true, swapped ? 0 : 1, out);
-      found++;
-      return;
+      return i;
     }
+    return -1;
   }
 
   const mjContact* contacts;
-  const ContactBar* bar;
   int n;
-  double width, farthest;
   bool swapped;
+  double farthest;
+  mutable int next = 0;
+};
+
+// Their pullback.
+template <int N>
+struct Matcher : Given {
+  void operator()(const SmoothContact<Dual<N>>& collided) const {
+    SmoothContact<Dual<N>> contact = collided;
+    if (swapped) contact.n = -contact.n;
+    const int i = find(contact);
+    if (i < 0 || !bar[i].any()) return;
+    const mjContact& given = contacts[i];
+    PairContactBar one{.dist = bar[i].dist, .pos = bar[i].pos};
+    const Tangent tangent(given.frame[1], width);
+    contact_frame_pullback(Vector3(given.frame),
+                           contact.has_tangent ? values(contact.tangent) : eigen3(tangent.t()),
+                           bar[i].frame, one.n, one.tangent);
+    if (!contact.has_tangent) {
+      one.n[1] += tangent.slope * (one.tangent[2] - one.tangent[1]);
+      one.tangent.setZero();
+    }
+    contact_pullback(contact, one, true, swapped ? 0 : 1, out);
+    found++;
+  }
+
+  const ContactBar* bar;
+  double width;
   PairBar& out;
-  int &next, &found;
+  int& found;
 };
 
 // Of all contacts of a collider, those that leave too, the nearest to each of MuJoCo's.
@@ -184,14 +204,10 @@ template <int N>
 bool pullback(const Collider& self, const mjModel* m, const mjData* d, int first, int n,
               const ContactBar* bar, PairBar& out) {
   const mjContact* contacts = d->contact + first;
-  int next = 0, found = 0, wanted = 0;
-  double farthest = contacts[0].dist;
-  for (int i = 0; i < n; i++) {
-    wanted += bar[i].any();
-    farthest = std::max(farthest, contacts[i].dist);
-  }
+  int found = 0, wanted = 0;
+  for (int i = 0; i < n; i++) wanted += bar[i].any();
   const Ordered pair(self.type, contacts[0].geom[0], contacts[0].geom[1]);
-  const Matcher<N> emit{contacts, bar, n, self.width, farthest, pair.swapped, out, next, found};
+  const Matcher<N> emit{{contacts, n, pair.swapped}, bar, self.width, out, found};
   run_dual<N>(self, m, d, pair, out.pivot, emit);
   return found == wanted;
 }
@@ -222,30 +238,13 @@ SmoothGeom<Moving> moving_geom(const Collider& self, const mjModel* m, const mjD
   return out;
 }
 
-// Contacts that the collider gave, met again in their order: how fast their distances change.
-struct RateOf {
-  bool start(Vec3<double>& normal) const {
-    normal = ordered_normal(contacts[0], swapped);
-    return true;
-  }
-  void fail() const {}
-  bool wants_middle() const { return false; }
-  bool is_far(const Moving& dist) const { return dist.v > farthest + kSame; }
+// How fast their distances change.
+struct RateOf : Given {
   void operator()(const SmoothContact<Moving>& contact) const {
-    for (int i = next; i < n; i++) {
-      if (!is_same(contact, contacts[i])) continue;
-      next = i + 1;
-      rate[i] = contact.distance().d[0];
-      return;
-    }
+    if (const int i = find(contact); i >= 0) rate[i] = contact.distance().d[0];
   }
 
-  const mjContact* contacts;
-  int n;
-  double farthest;
-  bool swapped;
   double* rate;
-  int& next;
 };
 
 // How far a smooth contact may be from one of MuJoCo's and still be the same, and how much they may
@@ -302,15 +301,11 @@ void smooth_rates(const Collider& self, const mjModel* m, const mjData* d, doubl
   for (int first = 0, n = 1; first < d->ncon; first += n) {
     const mjContact* contacts = d->contact + first;
     const int geom1 = contacts[0].geom[0], geom2 = contacts[0].geom[1];
-    double farthest = contacts[0].dist;
-    for (n = 1; first + n < d->ncon && contacts[n].geom[0] == geom1 && contacts[n].geom[1] == geom2;
-         n++) {
-      farthest = std::max(farthest, contacts[n].dist);
-    }
+    n = 1;
+    while (first + n < d->ncon && contacts[n].geom[0] == geom1 && contacts[n].geom[1] == geom2) n++;
     if (geom1 < 0 || geom2 < 0) continue;
     const Ordered pair(self.type, geom1, geom2);
-    int next = 0;
-    const RateOf emit{contacts, n, farthest, pair.swapped, rate + first, next};
+    const RateOf emit{{contacts, n, pair.swapped}, rate + first};
     with_collider(self.type[pair.first], self.type[pair.second], [&](const auto& collider) {
       collider(moving_geom(self, m, d, pair.first), moving_geom(self, m, d, pair.second),
                self.width, emit);
