@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, Input, common_batch, common_nstep, to_nstep
+from ._arrays import Array, Input, common_batch, common_nstep, to_integer, to_nstep
 from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
@@ -180,8 +180,7 @@ class Simulator:
                 names it.
         """
         self.nthread = nthread
-        adaptive = _adaptive_options(
-            str(integrator),
+        adaptive = dict(
             rtol=rtol,
             atol=atol,
             max_steps=max_steps,
@@ -199,8 +198,7 @@ class Simulator:
             safety=safety,
             step_ratio=step_ratio,
         )
-        self._model = _load(
-            model,
+        self._options = _options(
             str(integrator),
             str(path),
             bool(fallback),
@@ -210,6 +208,7 @@ class Simulator:
             adaptive,
             cfd,
         )
+        self._model = _load(model, self._options)
         if self.gradient_path != path:
             warnings.warn(
                 f"gradients of this model take the path '{self.gradient_path}', slower than "
@@ -232,7 +231,7 @@ class Simulator:
 
     @nthread.setter
     def nthread(self, value: int) -> None:
-        self._nthread = _integer("Simulator", "nthread", value)
+        self._nthread = to_integer("Simulator", "nthread", value)
 
     @property
     def nq(self) -> int:
@@ -350,8 +349,13 @@ class Simulator:
         """
         copy = object.__new__(Simulator)
         copy.nthread = self.nthread
+        copy._options = self._options
         copy._model = self._model.tightened()
         return copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the compiled model and the options: a copy in another process gives the same bits
+        return _restore, (self._model.to_bytes(), self._options, self.nthread)
 
     def rollout(
         self,
@@ -519,8 +523,8 @@ class Simulator:
             self._model,
             _input_arrays(inputs),
             nstep=common_nstep(who, inputs, to_nstep(who, nstep)),
-            directions=_integer(who, "directions", directions, least=1),
-            seed=_integer(who, "seed", seed, most=2**32 - 1),
+            directions=to_integer(who, "directions", directions, least=1),
+            seed=to_integer(who, "seed", seed, most=2**32 - 1),
             tolerance=float(tolerance),
             progress=progress,
         )
@@ -571,7 +575,7 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
                 setattr(out, part, number)
     for name, value in given.items():
         if name in ("max_steps", "checkpoints"):
-            setattr(out, name, _integer("Simulator", name, value, least=1))
+            setattr(out, name, to_integer("Simulator", name, value, least=1))
         elif name == "events":
             out.events = bool(value)
         elif name in ("control", "adjoint"):
@@ -587,23 +591,36 @@ def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
     return out
 
 
-def _load(
-    model: Any,
+def _options(
     integrator: str,
     path: str,
     fallback: bool,
     muscle_smoothing: float,
     collisions: str,
     smoothness: float,
-    adaptive: _diffmj.AdaptiveOptions,
+    adaptive: dict[str, Any],
     cfd: Cfd | None,
-) -> _diffmj.Model:
+) -> tuple[Any, ...]:
+    """What every constructor of the extension's Model takes, but in types that can be pickled."""
     if cfd is not None and not isinstance(cfd, Cfd):
         raise InputError(f"Simulator: cfd is {cfd!r}, expected a diffmj.Cfd or None")
-    record = None if cfd is None else cfd._record()
-    options = (
-        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive, record,
+    return (
+        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive, cfd,
     )  # fmt: skip
+
+
+def _records(options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same in the extension's types."""
+    *plain, adaptive, cfd = options
+    return (
+        *plain,
+        _adaptive_options(options[0], **adaptive),
+        None if cfd is None else cfd._record(),
+    )
+
+
+def _load(model: Any, given: tuple[Any, ...]) -> _diffmj.Model:
+    options = _records(given)
     if isinstance(model, mujoco.MjModel):
         return _diffmj.Model.from_address(model._address, *options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
@@ -617,14 +634,13 @@ def _load(
     )
 
 
-def _integer(who: str, name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"{who}: {name} is {value!r}, expected an integer") from None
-    if not least <= number <= most:
-        raise InputError(f"{who}: {name} is {number}, expected {least} to {most}")
-    return number
+def _restore(model: bytes, options: tuple[Any, ...], nthread: int) -> Simulator:
+    """What pickle makes a Simulator with; its FallbackWarning was given when it was first made."""
+    sim = object.__new__(Simulator)
+    sim.nthread = nthread
+    sim._options = options
+    sim._model = _diffmj.Model.from_bytes(model, *_records(options))
+    return sim
 
 
 def _input_arrays(inputs: list[Input]) -> _diffmj.InputArrays:

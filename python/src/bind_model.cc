@@ -1,4 +1,4 @@
-// include/diffmj/model.h and state.h
+// include/diffmj/model.h, state.h and the half of serialize.h that is about models
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bind.h"
 #include "diffmj/model.h"
+#include "diffmj/serialize.h"
 #include "diffmj/state.h"
 
 namespace diffmj::python {
@@ -130,6 +132,25 @@ void bind_model(nb::module_& m) {
           },
           "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
           "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Copies the mjModel at MjModel._address.")
+      .def_static(
+          "from_bytes",
+          [](const nb::bytes& bytes, const std::string& integrator, const std::string& path,
+             bool fallback, double muscle_smoothing, const std::string& collisions,
+             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
+            const std::string_view view(bytes.c_str(), bytes.size());
+            const nb::gil_scoped_release no_gil;
+            return model_from_bytes(view, options(integrator, path, fallback, muscle_smoothing,
+                                                  collisions, smoothness, adaptive, cfd));
+          },
+          "bytes"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
+          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Reads what to_bytes gave.")
+      .def(
+          "to_bytes",
+          [](const Model& model) {
+            const std::string bytes = to_bytes(model);
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "The compiled model in MuJoCo's MJB format.")
       .def(
           "tightened",
           [](const Model& model) {

@@ -1,10 +1,13 @@
-// include/diffmj/rollout.h
+// include/diffmj/rollout.h and the half of serialize.h that is about trajectories
 #include <nanobind/stl/pair.h>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "bind.h"
 #include "diffmj/rollout.h"
+#include "diffmj/serialize.h"
 
 namespace diffmj::python {
 namespace {
@@ -174,6 +177,21 @@ void bind_rollout(nb::module_& m) {
       .def_prop_ro("message", each([](const Trajectory& t) { return t.message; }))
       .def_prop_ro("failed_dof", each([](const Trajectory& t) { return t.failed_dof; }))
       .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }))
+      .def(
+          "to_bytes",
+          [](const TrajectoryBatch& batch, const Model& model) {
+            const std::string bytes = to_bytes(model, batch.items);
+            return nb::bytes(bytes.data(), bytes.size());
+          },
+          "model"_a, "The trajectories, with all that their gradients need.")
+      .def_static(
+          "from_bytes",
+          [](const Model& model, const nb::bytes& bytes, int nstep) {
+            return TrajectoryBatch{.items = trajectories_from_bytes(
+                                       model, std::string_view(bytes.c_str(), bytes.size())),
+                                   .nstep = nstep};
+          },
+          "model"_a, "bytes"_a, "nstep"_a, "Reads what to_bytes gave.")
       .def(
           "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
           nb::rv_policy::reference_internal, "What the solver of rollout i did.");

@@ -1,0 +1,214 @@
+#include "diffmj/serialize.h"
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "diffmj/error.h"
+#include "diffmj/version.h"
+#include "mj/call.h"
+#include "mj/handle.h"
+#include "model/model_impl.h"
+
+namespace diffmj {
+namespace {
+
+// what the bytes of trajectories begin with
+std::string header() {
+  return std::string("diffmj " DIFFMJ_VERSION " trajectories, MuJoCo ") + mj_versionString() + "\n";
+}
+
+template <class T>
+constexpr bool kPlain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+
+// Writer and Reader take the same list of fields, so that one function per type serves both.
+class Writer {
+ public:
+  template <class... T>
+  void operator()(const T&... fields) {
+    (add(fields), ...);
+  }
+  std::string out;
+
+ private:
+  template <class T>
+  void add(const T& x);
+  void bytes(const void* from, size_t n) { out.append(static_cast<const char*>(from), n); }
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  template <class... T>
+  void operator()(T&... fields) {
+    (read(fields), ...);
+  }
+  bool at_end() const { return left_.empty(); }
+
+ private:
+  template <class T>
+  void read(T& x);
+  void bytes(void* to, size_t n) {
+    require(n);
+    if (n > 0) std::memcpy(to, left_.data(), n);
+    left_.remove_prefix(n);
+  }
+  // n numbers of this size are there
+  void require(size_t n, size_t size = 1) const {
+    if (n > left_.size() / size) {
+      throw InputError("the bytes of the trajectories end too early: they are not complete");
+    }
+  }
+  std::string_view left_;
+};
+
+template <class Archive, class T>
+void fields(Archive& a, T& x) {
+  using Type = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Type, StepRecord>) {
+    a(x.ncon, x.nefc, x.solver_niter);
+  } else if constexpr (std::is_same_v<Type, Warning>) {
+    a(x.text, x.first_step, x.count);
+  } else if constexpr (std::is_same_v<Type, SolverEvent>) {
+    a(x.time, x.interval, x.step, x.what, x.count, x.release, x.rate, x.jump, x.grazing);
+    a(x.qpos, x.qvel, x.act, x.qacc_before, x.qacc_after, x.start_qpos, x.start_time);
+  } else if constexpr (std::is_same_v<Type, SolverRecord::Seconds>) {
+    a(x.position, x.velocity, x.actuation, x.acceleration, x.constraint, x.total);
+  } else if constexpr (std::is_same_v<Type, SolverRecord>) {
+    a(x.time, x.first_step, x.naccepted, x.nrejected, x.nevaluation, x.smallest_step);
+    a(x.largest_step, x.events, x.seconds, x.end_time, x.end_qpos, x.end_qvel, x.end_act);
+    a(x.kept, x.kept_nefc, x.kept_step, x.masked_step, x.bent_step);
+  } else {
+    static_assert(std::is_same_v<Type, Trajectory>);
+    // but for model_id, which another process has another one of
+    a(x.nq, x.nv, x.na, x.nu, x.nbody, x.nstep, x.time, x.qpos, x.qvel, x.act, x.qacc);
+    a(x.qacc_warmstart, x.steps, x.tendon_numbers, x.tendon_objects, x.contacts);
+    a(x.contact_begin, x.solver, x.ctrl, x.qfrc_applied, x.xfrc_applied, x.mocap_pos);
+    a(x.mocap_quat, x.nstep_asked, x.outcome, x.message, x.failed_dof, x.warnings);
+  }
+}
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+void Writer::add(const T& x) {
+  if constexpr (kPlain<T>) {
+    bytes(&x, sizeof(T));
+  } else if constexpr (std::is_same_v<T, std::string> || IsVector<T>::value) {
+    const uint64_t n = x.size();
+    bytes(&n, sizeof(n));
+    if constexpr (kPlain<typename T::value_type>) {
+      bytes(x.data(), x.size() * sizeof(typename T::value_type));
+    } else {
+      for (const auto& item : x) add(item);
+    }
+  } else {
+    fields(*this, x);
+  }
+}
+
+template <class T>
+void Reader::read(T& x) {
+  if constexpr (kPlain<T>) {
+    bytes(&x, sizeof(T));
+  } else if constexpr (std::is_same_v<T, std::string> || IsVector<T>::value) {
+    using Item = typename T::value_type;
+    uint64_t n = 0;
+    bytes(&n, sizeof(n));
+    // a number that is wrong must not ask for memory; an item takes a byte at least
+    require(n, kPlain<Item> ? sizeof(Item) : 1);
+    x.resize(n);
+    if constexpr (kPlain<Item>) {
+      bytes(x.data(), n * sizeof(Item));
+    } else {
+      for (auto& item : x) read(item);
+    }
+  } else {
+    fields(*this, x);
+  }
+}
+
+// FNV-1a of the compiled model and its integrator
+uint64_t fingerprint(const Model& model) {
+  uint64_t hash = 14695981039346656037ULL;
+  const auto add = [&](const char* data, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+      hash = (hash ^ static_cast<unsigned char>(data[i])) * 1099511628211ULL;
+    }
+  };
+  const std::string bytes = to_bytes(model);
+  add(bytes.data(), bytes.size());
+  const std::string integrator = integrator_name(model.integrator());
+  add(integrator.data(), integrator.size());
+  return hash;
+}
+
+}  // namespace
+
+std::string to_bytes(const Model& model) {
+  std::string out;
+  out.resize(static_cast<size_t>(mj_sizeModel(model.mj())));
+  mj_call("mj_saveModel",
+          [&] { mj_saveModel(model.mj(), nullptr, out.data(), static_cast<mjtSize>(out.size())); });
+  return out;
+}
+
+Model model_from_bytes(std::string_view bytes, const ModelOptions& options) {
+  mjModel* read = nullptr;
+  std::string reason;
+  try {
+    mj_call("mj_loadModelBuffer",
+            [&] { read = mj_loadModelBuffer(bytes.data(), static_cast<mjtSize>(bytes.size())); });
+  } catch (const MujocoError& error) {
+    reason = std::string(": ") + error.what();
+  }
+  if (!read) {
+    throw InputError("these " + std::to_string(bytes.size()) +
+                     " bytes are not a model that MuJoCo " + mj_versionString() + " has saved" +
+                     reason);
+  }
+  const MjModelPtr owner(read);
+  return Model::from_mjmodel(owner.get(), options);
+}
+
+std::string to_bytes(const Model& model, std::span<const Trajectory> trajectories) {
+  Writer writer;
+  writer.out = header();
+  writer(fingerprint(model), static_cast<uint64_t>(trajectories.size()));
+  for (const Trajectory& trajectory : trajectories) {
+    if (trajectory.model_id != model.impl().id) {
+      throw InputError("to_bytes: a trajectory was made with another model");
+    }
+    writer(trajectory);
+  }
+  return std::move(writer.out);
+}
+
+std::vector<Trajectory> trajectories_from_bytes(const Model& model, std::string_view bytes) {
+  const std::string expected = header();
+  if (!bytes.starts_with(expected)) {
+    const std::string_view found = bytes.substr(0, bytes.find('\n'));
+    throw InputError(found.starts_with("diffmj ") && found.size() < 200
+                         ? "the bytes were written by \"" + std::string(found) + "\", this is \"" +
+                               expected.substr(0, expected.size() - 1) + "\"; roll out again"
+                         : "these bytes are not trajectories of diffmj");
+  }
+  Reader reader(bytes.substr(expected.size()));
+  uint64_t hash = 0, n = 0;
+  reader(hash, n);
+  if (hash != fingerprint(model)) {
+    throw InputError("the bytes are trajectories of another model, or of another integrator");
+  }
+  std::vector<Trajectory> out;
+  for (uint64_t i = 0; i < n; i++) {
+    reader(out.emplace_back());
+    out.back().model_id = model.impl().id;
+  }
+  if (!reader.at_end()) throw InputError("there are bytes behind the last trajectory");
+  return out;
+}
+
+}  // namespace diffmj
