@@ -50,13 +50,14 @@ from ._trajectory import (  # noqa: E402
     Gradient,
     SolverSteps,
     Trajectory,
-    Warning,
     parameter_names,
 )
+from ._trajectory import Warning as Warning  # noqa: E402
 
 __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
 
+# without Warning: "from diffmj import *" must not hide Python's own
 __all__ = [
     "Cfd",
     "CheckDirection",
@@ -81,7 +82,6 @@ __all__ = [
     "StepSizeError",
     "Trajectory",
     "UnsupportedError",
-    "Warning",
     "__version__",
     "mujoco_version",
     "parameter_names",

@@ -18,6 +18,11 @@ _MAX_NSTEP = 2**31 - 2  # the extension counts steps in int, and has nstep + 1 r
 
 def to_array(who: str, name: str, value: Any) -> Array:
     """A float64 array in C order, or InputError."""
+    if np.ma.is_masked(value):
+        raise InputError(
+            f"{who}: {name} has {np.ma.count_masked(value)} masked entries, which have no value "
+            "here; fill them first, for example with numpy.ma.filled(x, 0)"
+        )
     try:
         if np.iscomplexobj(value):
             raise TypeError("it is complex")
@@ -26,6 +31,27 @@ def to_array(who: str, name: str, value: Any) -> Array:
         raise InputError(
             f"{who}: {name} cannot be converted to an array of float64: {error}"
         ) from error
+
+
+def require_finite(who: str, name: str, array: Array, among: Any = True) -> None:
+    """InputError that names the first entry that is not finite, among those that count."""
+    bad = np.argwhere(~np.isfinite(array) & among)
+    if len(bad):
+        where = ", ".join(map(str, bad[0]))
+        raise InputError(
+            f"{who}: {name}[{where}] is {array[tuple(bad[0])]}, expected finite numbers"
+        )
+
+
+def to_integer(who: str, name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
+    """A number from least to most, or InputError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{who}: {name} is {value!r}, expected an integer") from None
+    if not least <= number <= most:
+        raise InputError(f"{who}: {name} is {number}, expected {least} to {most}")
+    return number
 
 
 def to_nstep(who: str, value: Any) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import _diffmj
+from ._arrays import to_integer
 from ._errors import InputError
 
 _LAW = ("width", "d_c", "d_0", "midpoint", "power", "softplus")
@@ -79,7 +80,7 @@ class Cfd:
         out.law = self._law()
         out.geoms = {name: part(name, cfd) for name, cfd in self.geoms.items()}
         out.pairs = {tuple(names): part(names, cfd) for names, cfd in self.pairs.items()}
-        out.max_contacts = self.max_contacts
+        out.max_contacts = to_integer("Cfd", "max_contacts", self.max_contacts)
         out.controls_steps = bool(self.controls_steps)
         out.forward = bool(self.forward)
         return out

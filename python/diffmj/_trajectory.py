@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, to_array, to_index
+from ._arrays import Array, require_finite, to_array, to_index
 from ._errors import InputError
 
 if TYPE_CHECKING:
@@ -542,6 +542,9 @@ class Trajectory:
                 f"backward: {name} has shape {array.shape}, expected ({words}) = {expected}: one "
                 "row per state; for a loss of the final state only, fill the other rows with zeros"
             )
+        # the rows that a failed rollout of a batch did not reach are NaN, and so is its gradient
+        counts = np.asarray(self._record.ok).reshape(-1, *(1,) * len(expected[1:]))
+        require_finite("backward", name, array, counts if self._batched else True)
         return array.reshape(len(self._record), -1)
 
     def _force_cotangents(self, value: Any) -> list[dict[int, Array]]:
@@ -580,13 +583,36 @@ class Trajectory:
                     f"{who}: {name}[{step}] has shape {array.shape}, expected (nefc,) = "
                     f"({nefc[step]},): one number per constraint row of the step"
                 )
+            require_finite(who, f"{name}[{step}]", array)
             out[step] = array
         return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        record = self._record
+        return _restore, (
+            self._sim,
+            record.to_bytes(self._sim._model),
+            record.nstep,
+            self._batched,
+            self._xfrc_applied,
+        )
 
     def __repr__(self) -> str:
         batch = f"batch={self.batch}, " if self._batched else ""
         outcome = f"{np.sum(self.ok)} ok" if self._batched else self.outcome
         return f"Trajectory({batch}nstep={self.nstep}, {outcome})"
+
+
+def _restore(
+    sim: Simulator, record: bytes, nstep: int, batched: bool, xfrc_applied: bool
+) -> Trajectory:
+    """What pickle makes a Trajectory with."""
+    return Trajectory(
+        sim,
+        _diffmj.TrajectoryBatch.from_bytes(sim._model, record, nstep),
+        batched,
+        xfrc_applied,
+    )
 
 
 def _parameters(params: Iterable[str]) -> list[str]:

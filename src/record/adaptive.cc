@@ -492,6 +492,18 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      " intervals, expected nstep = " + std::to_string(nstep) +
                      " of an explicit Runge-Kutta method");
   }
+  // a model with other parameters is what differences in parameters need; another model is a mistake
+  if (steps_of->nq != model.nq() || steps_of->nv != model.nv() || steps_of->na != model.na() ||
+      steps_of->nbody != model.nbody()) {
+    const auto sizes = [](int nq, int nv, int na, int nbody) {
+      return std::to_string(nq) + ", " + std::to_string(nv) + ", " + std::to_string(na) + ", " +
+             std::to_string(nbody);
+    };
+    throw InputError(who + ": steps_of is a rollout of another model (nq, nv, na, nbody = " +
+                     sizes(steps_of->nq, steps_of->nv, steps_of->na, steps_of->nbody) +
+                     ", expected " + sizes(model.nq(), model.nv(), model.na(), model.nbody()) +
+                     "); use a rollout of this model, or of one that differs in parameters only");
+  }
   const double interval = steps_of->time[1] - steps_of->time[0];
   if (std::abs(interval - model.interval()) > 1e-9 * model.interval()) {
     throw InputError(who + ": an interval of steps_of is " + number(interval) +

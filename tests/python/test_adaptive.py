@@ -476,6 +476,9 @@ def test_wrong_steps_of(cube):
     longer = diffmj.Simulator(CUBE, "tsit5", interval=0.1).rollout(nstep=3)
     with pytest.raises(diffmj.InputError, match=r"steps_of is 0.1 s long, one of this model 0.002"):
         sim.rollout(nstep=3, steps_of=longer)
+    other = diffmj.Simulator(PENDULUM, "tsit5").rollout(nstep=3)
+    with pytest.raises(diffmj.InputError, match=r"another model .* = 1, 1, 0, 2, expected 7, 6, 0"):
+        sim.rollout(nstep=3, steps_of=other)
     with pytest.raises(diffmj.InputError, match="steps_of is a batch"):
         sim.rollout(nstep=3, steps_of=sim.rollout(qvel=np.zeros((2, 6)), nstep=3))
     with pytest.raises(diffmj.InputError, match="steps_of is a float, expected a Trajectory"):

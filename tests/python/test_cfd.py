@@ -122,6 +122,8 @@ def test_controls_steps():
         ({"power": 0}, "power is 0"),
         ({"softplus": -3}, "softplus is -3"),
         ({"max_contacts": 0}, "max_contacts is 0"),
+        ({"max_contacts": "a"}, "Cfd: max_contacts is 'a', expected an integer"),
+        ({"max_contacts": 2**40}, "Cfd: max_contacts is 1099511627776, expected 0 to"),
         ({"width": "wide"}, "width is 'wide'"),
         ({"geoms": {"c": diffmj.Cfd()}}, "no geom 'c'"),
         ({"geoms": {"a": 0.1}}, "expected a diffmj.Cfd"),

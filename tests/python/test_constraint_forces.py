@@ -282,7 +282,7 @@ def test_wrong_step_or_rollout(sphere):
         ({1: []}, r"efc_force\[1\] has shape \(0,\), expected \(nefc,\) = \(3,\)"),
         ({1: np.ones((1, 3))}, r"efc_force\[1\] has shape \(1, 3\), expected \(nefc,\) = \(3,\)"),
         ({1: "abc"}, r"efc_force\[1\] cannot be converted"),
-        ({1: [0, np.nan, 0]}, r"efc_force is not finite at step 1"),
+        ({1: [0, np.nan, 0]}, r"backward: efc_force\[1\]\[1\] is nan, expected finite"),
         ([np.ones(3)] * 3, r"efc_force is a list, expected a dict"),
         (np.ones((3, 3)), r"efc_force is a ndarray, expected a dict"),
     ],
@@ -300,7 +300,7 @@ def test_wrong_cotangent(sphere, wrong, match):
         ([{}, 1], r"efc_force\[1\] is a int, expected a dict"),
         ([{}, {3: np.ones(3)}], r"a step of efc_force\[1\] is 3, expected 0 to 2"),
         ([{}, {0: np.ones(2)}], r"efc_force\[1\]\[0\] has shape \(2,\).* = \(3,\)"),
-        ([None, {0: np.full(3, np.inf)}], r"rollout 1.*efc_force is not finite at step 0"),
+        ([None, {0: np.full(3, np.inf)}], r"efc_force\[1\]\[0\]\[0\] is inf, expected finite"),
     ],
 )
 def test_wrong_cotangent_of_a_batch(sphere, wrong, match):

@@ -237,11 +237,22 @@ def test_bad_cotangents(pendulum):
     for name in ("qpos", "qpos_tangent", "qvel"):
         bad = np.zeros((5, 1))
         bad[3] = np.nan
-        with pytest.raises(diffmj.InputError, match=rf"{name} is not finite at row 3"):
+        text = rf"backward: {name}\[3, 0\] is nan, expected finite"
+        with pytest.raises(diffmj.InputError, match=text):
             traj.backward(**{name: bad})
     batch = pendulum.rollout(qpos=np.zeros((2, 1)), nstep=4)
     with pytest.raises(diffmj.InputError, match=r"\(B, nstep \+ 1, nq\) = \(2, 5, 1\)"):
         batch.backward(qpos=np.zeros((5, 1)))
+
+
+def test_masked_arrays_are_refused(pendulum):
+    masked = np.ma.masked_array([0.5], mask=[True])
+    with pytest.raises(diffmj.InputError, match=r"rollout: qpos has 1 masked entries.*filled"):
+        pendulum.rollout(qpos=masked, nstep=1)
+    traj = pendulum.rollout(qpos=np.ma.masked_array([0.5], mask=[False]), nstep=4)
+    assert traj.qpos[0, 0] == 0.5
+    with pytest.raises(diffmj.InputError, match="backward: qpos has 5 masked entries"):
+        traj.backward(qpos=np.ma.masked_all((5, 1)))
 
 
 # --- linearize

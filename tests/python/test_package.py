@@ -91,6 +91,12 @@ def test_everything_public_is_documented():
         assert f"{name}:" in diffmj.Gradient.__doc__
 
 
+def test_a_star_import_hides_no_builtin():
+    import builtins
+
+    assert not set(diffmj.__all__) & set(vars(builtins))
+
+
 def test_arguments_of_rollout_are_documented():
     for function in (diffmj.Simulator.rollout, diffmj.Trajectory.backward):
         for name in list(inspect.signature(function).parameters)[1:]:
