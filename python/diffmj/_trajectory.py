@@ -411,8 +411,8 @@ class Trajectory:
         ) = None,
     ) -> Gradient:
         """Pulls d(loss)/d(states), d(loss)/d(poses) and d(loss)/d(constraint forces) back to
-        d(loss)/d(inputs): the exact derivative of the steps that were taken, or what the
-        simulator's `adjoint` asks for instead.
+        d(loss)/d(inputs): the derivative of the steps that were taken, with the constraint solver
+        at its converged solution, or what the simulator's `adjoint` asks for instead.
 
         Every array has one row per state, nstep + 1 rows, as the arrays of this trajectory do (and
         B first, with a batch). A loss of the final state only has zeros in all other rows:
