@@ -30,9 +30,12 @@ from . import _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
+    ChatterWarning,
     DivergedError,
     Error,
     FallbackWarning,
+    GradientWarning,
+    GrazingWarning,
     InputError,
     MujocoError,
     OutOfMemoryError,
@@ -50,15 +53,16 @@ from ._trajectory import (  # noqa: E402
     Gradient,
     SolverSteps,
     Trajectory,
-    Warning,
     parameter_names,
 )
+from ._warnings import Warning  # noqa: E402
 
 __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
 
 __all__ = [
     "Cfd",
+    "ChatterWarning",
     "CheckDirection",
     "CheckReport",
     "ConstraintForces",
@@ -69,6 +73,8 @@ __all__ = [
     "Event",
     "FallbackWarning",
     "Gradient",
+    "GradientWarning",
+    "GrazingWarning",
     "InputError",
     "Kink",
     "MujocoError",
