@@ -36,11 +36,21 @@ enum class Outcome {
 };
 const char* outcome_name(Outcome outcome);
 
-// A warning of MuJoCo, as data.
+// What a warning is about.
+enum class WarningKind {
+  kMujoco,  // whatever MuJoCo warns of
+  // Of adaptive steps, about the gradient:
+  kGrazing,  // contacts or limits begin or end so slowly that a small change may miss them
+  kChatter,  // a contact or limit begins and ends again and again
+};
+const char* warning_kind_name(WarningKind kind);
+
+// A warning of MuJoCo or of diffmj, as data.
 struct Warning {
   std::string text;
   int first_step = 0;
   int count = 0;
+  WarningKind kind = WarningKind::kMujoco;
 };
 
 // One step, as MuJoCo reports it.
@@ -48,6 +58,16 @@ struct StepRecord {
   int ncon = 0;          // contacts
   int nefc = 0;          // constraint rows
   int solver_niter = 0;  // iterations, over all islands
+};
+
+// A limit or contact of an event, as MuJoCo lists it at the event's state.
+struct EventConstraint {
+  int type = 0;            // mjtConstraint
+  int id = 0;              // joint, tendon or contact
+  int geom[2] = {-1, -1};  // of a contact; -1: a flex
+  int flex[2] = {-1, -1};  // of a contact; -1: a geom
+  int row = 0, nrow = 0;   // its rows
+  double rate = 0;         // [m/s or rad/s] of its violation
 };
 
 // Limits or contacts that became active together, at the end of a step.
@@ -61,11 +81,15 @@ struct SolverEvent {
   bool release = false;  // they cease to be active while they carry force
   double rate = 0;       // [m/s or rad/s] of their violation, the mean; < 0, of a release > 0
   double jump = 0;       // norm of qacc_after - qacc_before
-  // The rate is so small that a small change of the motion may miss the contact. The term of the
-  // adjoint is bounded.
+  // The rate is so small that a small change of the motion may miss the contact.
   bool grazing = false;
+  // The rate is 0 but for rounding: the contact or limit was at rest on its margin. The motion has
+  // no derivative there, and the gradient is the one-sided one, without a term for the event.
+  bool at_rest = false;
 
-  // For the way back: the state, rates on both sides, and the position the step began with.
+  // For the backward pass: what it is about, the state, the rates on both sides, and the position
+  // the step began with.
+  std::vector<EventConstraint> constraints;     // count
   std::vector<double> qpos, qvel, act;          // nq, nv, na
   std::vector<double> qacc_before, qacc_after;  // nv
   std::vector<double> start_qpos;               // nq

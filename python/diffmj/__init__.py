@@ -30,9 +30,12 @@ from . import _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._errors import (  # noqa: E402
+    ChatterWarning,
     DivergedError,
     Error,
     FallbackWarning,
+    GradientWarning,
+    GrazingWarning,
     InputError,
     MujocoError,
     OutOfMemoryError,
@@ -52,7 +55,7 @@ from ._trajectory import (  # noqa: E402
     Trajectory,
     parameter_names,
 )
-from ._trajectory import Warning as Warning  # noqa: E402
+from ._warnings import Warning as Warning  # noqa: E402
 
 __version__: str = _diffmj.version()
 mujoco_version: str = _diffmj.mujoco_version_compiled()
@@ -60,6 +63,7 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 # without Warning: "from diffmj import *" must not hide Python's own
 __all__ = [
     "Cfd",
+    "ChatterWarning",
     "CheckDirection",
     "CheckReport",
     "ConstraintForces",
@@ -70,6 +74,8 @@ __all__ = [
     "Event",
     "FallbackWarning",
     "Gradient",
+    "GradientWarning",
+    "GrazingWarning",
     "InputError",
     "Kink",
     "MujocoError",

@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 
 from . import _diffmj
-from ._trajectory import Warning
+from ._warnings import Warning, to_warnings
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class CheckReport:
             -1: there are no such steps.
         features: what the model uses, by name.
         advice: what would make its gradients better.
-        warnings: MuJoCo's warnings during the rollout.
+        warnings: those of the rollout, a list of `Warning`.
         nstep: length of the rollout that was checked.
         tolerance: relative, of a direction that agrees.
     """
@@ -156,7 +156,7 @@ class CheckReport:
             jump_share=record.jump_share,
             features=list(record.features),
             advice=list(record.advice),
-            warnings=[Warning(w.text, w.first_step, w.count) for w in record.warnings],
+            warnings=to_warnings(record.warnings),
             nstep=nstep,
             tolerance=tolerance,
         )

@@ -61,6 +61,20 @@ class FallbackWarning(UserWarning):
     smooth one was; the text names what forced it."""
 
 
+class GradientWarning(UserWarning):
+    """The gradient of a rollout is unreliable: base of one category per cause. The same text is in
+    `Trajectory.warnings`, and each category is shown once per rollout."""
+
+
+class GrazingWarning(GradientWarning):
+    """Contacts or limits begin or end so slowly that a small change of the motion may miss them."""
+
+
+class ChatterWarning(GradientWarning):
+    """A contact or limit begins and ends many times in a short time, and the terms of these events
+    dominate the gradient; the text names it and says what to use instead."""
+
+
 for _class in (
     Error,
     InputError,
@@ -72,5 +86,8 @@ for _class in (
     StepSizeError,
     OutOfMemoryError,
     FallbackWarning,
+    GradientWarning,
+    GrazingWarning,
+    ChatterWarning,
 ):
     _class.__module__ = "diffmj"

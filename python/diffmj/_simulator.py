@@ -26,6 +26,7 @@ from ._errors import (
     StepSizeError,
 )
 from ._trajectory import Trajectory
+from ._warnings import report_warnings
 
 # what rollout takes: the dimensions of one row, and whether it may differ between steps
 _ROWS: dict[str, tuple[tuple[str, ...], bool]] = {
@@ -431,6 +432,7 @@ class Simulator:
         else:
             record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread, given)
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
+        report_warnings(record, trajectory.batch)
         _report_failures(trajectory, record)
         return trajectory
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, require_finite, to_array, to_index
 from ._errors import InputError
+from ._warnings import Warning, to_warnings
 
 if TYPE_CHECKING:
     from ._simulator import Simulator
@@ -38,15 +39,6 @@ def parameter_names() -> list[str]:
     `Trajectory.backward` takes as `params`.
     """
     return _diffmj.parameter_names()
-
-
-@dataclass(frozen=True)
-class Warning:
-    """A warning of MuJoCo: its text, the first step that gave it, and how many steps did."""
-
-    text: str
-    first_step: int
-    count: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +95,9 @@ class Event:
         release: they ceased to be active.
         rate: of their violation, the mean [m/s or rad/s]; negative, of a release positive.
         jump: norm of the change of qacc.
-        grazing: the rate is so small that a small change of the motion may miss it; the term of the
-            gradient is bounded.
+        grazing: the rate is so small that a small change of the motion may miss it.
+        at_rest: the rate is 0 but for rounding, of a contact or limit at rest on its margin. The
+            gradient is then the one-sided one, without a term for the event.
     """
 
     time: float
@@ -116,6 +109,7 @@ class Event:
     rate: float
     jump: float
     grazing: bool
+    at_rest: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +266,7 @@ class Trajectory:
                             rate=e.rate,
                             jump=e.jump,
                             grazing=e.grazing,
+                            at_rest=e.at_rest,
                         )
                         for e in x.events
                     ],
@@ -349,10 +344,8 @@ class Trajectory:
 
     @property
     def warnings(self) -> list[Warning] | list[list[Warning]]:
-        """MuJoCo's warnings; with a batch a list of lists."""
-        all_warnings = [
-            [Warning(w.text, w.first_step, w.count) for w in one] for one in self._record.warnings
-        ]
+        """Warnings of MuJoCo, and of diffmj about the gradient; with a batch a list of lists."""
+        all_warnings = [to_warnings(one) for one in self._record.warnings]
         return all_warnings if self._batched else all_warnings[0]
 
     def constraint_forces(self, step: int, rollout: int | None = None) -> ConstraintForces:

@@ -132,7 +132,8 @@ void bind_rollout(nb::module_& m) {
           "ctrl"_a = nb::none(), "qfrc_applied"_a = nb::none(), "xfrc_applied"_a = nb::none(),
           "mocap_pos"_a = nb::none(), "mocap_quat"_a = nb::none(), "time"_a = nb::none());
 
-  nb::class_<Warning>(m, "Warning", "A warning of MuJoCo.")
+  nb::class_<Warning>(m, "Warning", "A warning of MuJoCo or of diffmj.")
+      .def_prop_ro("kind", [](const Warning& w) { return warning_kind_name(w.kind); })
       .def_ro("text", &Warning::text)
       .def_ro("first_step", &Warning::first_step)
       .def_ro("count", &Warning::count);
@@ -206,7 +207,8 @@ void bind_rollout(nb::module_& m) {
       .def_ro("release", &SolverEvent::release)
       .def_ro("rate", &SolverEvent::rate)
       .def_ro("jump", &SolverEvent::jump)
-      .def_ro("grazing", &SolverEvent::grazing);
+      .def_ro("grazing", &SolverEvent::grazing)
+      .def_ro("at_rest", &SolverEvent::at_rest);
 
   nb::class_<SolverRecord>(m, "SolverRecord", "What an explicit Runge-Kutta method did.")
       .def_prop_ro("time", solver_rows(&SolverRecord::time), kOwner)

@@ -322,7 +322,8 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   const double size = std::sqrt(dot(whole, whole));
   report.jump_share = size == 0 ? 0 : std::sqrt(dot(rest, rest)) / size;
   for (const Warning& warning : t.warnings) {
-    if (warning.text.starts_with("grazing")) report.warnings.push_back(warning);
+    // of the gradient with events; MuJoCo's are in the report already
+    if (warning.kind != WarningKind::kMujoco) report.warnings.push_back(warning);
   }
 }
 

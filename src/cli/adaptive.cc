@@ -140,7 +140,8 @@ Json json_solver(const Trajectory& t) {
                              {"release", e.release},
                              {"rate", e.rate},
                              {"jump", e.jump},
-                             {"grazing", e.grazing}});
+                             {"grazing", e.grazing},
+                             {"at_rest", e.at_rest}});
   }
   if (!t.ok()) {
     out["end_qpos"] = s.end_qpos;

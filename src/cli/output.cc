@@ -127,7 +127,10 @@ Json json_header(const Setup& setup) {
 Json json_warnings(const std::vector<Warning>& warnings) {
   Json out = Json::array();
   for (const Warning& w : warnings) {
-    out.push_back({{"text", w.text}, {"first_step", w.first_step}, {"count", w.count}});
+    out.push_back({{"kind", warning_kind_name(w.kind)},
+                   {"text", w.text},
+                   {"first_step", w.first_step},
+                   {"count", w.count}});
   }
   return out;
 }

@@ -367,7 +367,8 @@ class AdaptiveRollout {
     if (same != t_.warnings.end()) {
       same->count++;
     } else {
-      t_.warnings.push_back({.text = text, .first_step = event.interval, .count = 1});
+      t_.warnings.push_back(
+          {.text = text, .first_step = event.interval, .count = 1, .kind = WarningKind::kGrazing});
     }
   }
 

@@ -118,7 +118,7 @@ void WarningCollector::look(const mjData* d, int step, std::vector<Warning>& war
 
   const auto add = [&](const std::string& text, const std::string& kind, int count) {
     const auto same = std::find_if(warnings.begin(), warnings.end(), [&](const Warning& w) {
-      return w.text.find(kind) != std::string::npos;
+      return w.kind == WarningKind::kMujoco && w.text.find(kind) != std::string::npos;
     });
     if (same != warnings.end()) {
       same->count += count;

@@ -62,29 +62,45 @@ class Reader {
   std::string_view left_;
 };
 
+// All members of a struct: one that is not in the list does not compile.
 template <class Archive, class T>
 void fields(Archive& a, T& x) {
   using Type = std::remove_const_t<T>;
   if constexpr (std::is_same_v<Type, StepRecord>) {
-    a(x.ncon, x.nefc, x.solver_niter);
+    auto& [ncon, nefc, solver_niter] = x;
+    a(ncon, nefc, solver_niter);
   } else if constexpr (std::is_same_v<Type, Warning>) {
-    a(x.text, x.first_step, x.count);
+    auto& [text, first_step, count, kind] = x;
+    a(text, first_step, count, kind);
+  } else if constexpr (std::is_same_v<Type, EventConstraint>) {
+    auto& [type, id, geom, flex, row, nrow, rate] = x;
+    a(type, id, geom[0], geom[1], flex[0], flex[1], row, nrow, rate);
   } else if constexpr (std::is_same_v<Type, SolverEvent>) {
-    a(x.time, x.interval, x.step, x.what, x.count, x.release, x.rate, x.jump, x.grazing);
-    a(x.qpos, x.qvel, x.act, x.qacc_before, x.qacc_after, x.start_qpos, x.start_time);
+    auto& [time, interval, step, what, count, release, rate, jump, grazing, at_rest, constraints,
+           qpos, qvel, act, qacc_before, qacc_after, start_qpos, start_time] = x;
+    a(time, interval, step, what, count, release, rate, jump, grazing, at_rest, constraints, qpos,
+      qvel, act, qacc_before, qacc_after, start_qpos, start_time);
   } else if constexpr (std::is_same_v<Type, SolverRecord::Seconds>) {
-    a(x.position, x.velocity, x.actuation, x.acceleration, x.constraint, x.total);
+    auto& [position, velocity, actuation, acceleration, constraint, total] = x;
+    a(position, velocity, actuation, acceleration, constraint, total);
   } else if constexpr (std::is_same_v<Type, SolverRecord>) {
-    a(x.time, x.first_step, x.naccepted, x.nrejected, x.nevaluation, x.smallest_step);
-    a(x.largest_step, x.events, x.seconds, x.end_time, x.end_qpos, x.end_qvel, x.end_act);
-    a(x.kept, x.kept_nefc, x.kept_step, x.masked_step, x.bent_step);
+    auto& [time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
+           seconds, end_time, end_qpos, end_qvel, end_act, kept, kept_nefc, kept_step, masked_step,
+           bent_step] = x;
+    a(time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
+      seconds, end_time, end_qpos, end_qvel, end_act, kept, kept_nefc, kept_step, masked_step,
+      bent_step);
   } else {
     static_assert(std::is_same_v<Type, Trajectory>);
-    // but for model_id, which another process has another one of
-    a(x.nq, x.nv, x.na, x.nu, x.nbody, x.nstep, x.time, x.qpos, x.qvel, x.act, x.qacc);
-    a(x.qacc_warmstart, x.steps, x.tendon_numbers, x.tendon_objects, x.contacts);
-    a(x.contact_begin, x.solver, x.ctrl, x.qfrc_applied, x.xfrc_applied, x.mocap_pos);
-    a(x.mocap_quat, x.nstep_asked, x.outcome, x.message, x.failed_dof, x.warnings);
+    // but for model_id, which is another one in another process
+    auto& [model_id, nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart,
+           steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver, ctrl,
+           qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message,
+           failed_dof, warnings] = x;
+    (void)model_id;
+    a(nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart, steps,
+      tendon_numbers, tendon_objects, contacts, contact_begin, solver, ctrl, qfrc_applied,
+      xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message, failed_dof, warnings);
   }
 }
 

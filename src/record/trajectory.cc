@@ -88,4 +88,16 @@ const char* outcome_name(Outcome outcome) {
   return "?";
 }
 
+const char* warning_kind_name(WarningKind kind) {
+  switch (kind) {
+    case WarningKind::kMujoco:
+      return "mujoco";
+    case WarningKind::kGrazing:
+      return "grazing";
+    case WarningKind::kChatter:
+      return "chatter";
+  }
+  return "?";
+}
+
 }  // namespace diffmj

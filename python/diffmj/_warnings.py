@@ -1,0 +1,56 @@
+"""Warnings of a rollout: entries of `Trajectory.warnings`, and Python warnings of those that concern
+the gradient.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from . import _diffmj
+from ._errors import ChatterWarning, GradientWarning, GrazingWarning
+
+# by Warning.kind; other kinds are data alone
+_CATEGORIES: dict[str, type[GradientWarning]] = {
+    "grazing": GrazingWarning,
+    "chatter": ChatterWarning,
+}
+
+
+@dataclass(frozen=True)
+class Warning:
+    """A warning of a rollout.
+
+    Attributes:
+        text: what happened, and what to do.
+        first_step: the first step (interval, with adaptive steps) that gave it.
+        count: how often it was given.
+        kind: "mujoco" for MuJoCo's own; "grazing" and "chatter" concern gradients and are also
+            Python warnings, of the category `GrazingWarning` or `ChatterWarning`.
+    """
+
+    text: str
+    first_step: int
+    count: int
+    kind: str = "mujoco"
+
+
+def to_warnings(recorded: Iterable[_diffmj.Warning]) -> list[Warning]:
+    return [Warning(w.text, w.first_step, w.count, w.kind) for w in recorded]
+
+
+def report_warnings(record: _diffmj.TrajectoryBatch, batch: int | None) -> None:
+    """Gives the first entry of each kind as a Python warning, at the caller of the caller."""
+    for kind, category in _CATEGORIES.items():
+        given = [
+            (i, w) for i, one in enumerate(record.warnings) for w in one if w.kind == kind
+        ]
+        if not given:
+            continue
+        which, first = given[0]
+        text = first.text
+        if batch is not None:
+            count = len({i for i, _ in given})
+            text = f"{count} of {batch} rollouts; rollout {which}: {text}"
+        warnings.warn(text, category, stacklevel=3)
