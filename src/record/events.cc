@@ -49,21 +49,21 @@ void add_grazing(const std::vector<SolverEvent>& events, std::vector<Warning>& w
     at_rest += event.at_rest ? 1 : 0;
   }
   if (!first) return;
-  std::string text =
-      "grazing: " + first->what + " at " + text_of("%.6g", first->time) + " s" +
-      (count > 1 ? " and " + std::to_string(count - 1) + " later events have" : " has") +
-      " a speed below " + text_of("%g", kGrazingRate) +
-      " m/s, so that a small change of the motion may miss it; ";
+  const bool one = count == 1;
+  std::string text = "grazing: " + first->what + " at " + text_of("%.6g", first->time) + " s" +
+                     (one ? " has" : " and " + std::to_string(count - 1) + " later events have") +
+                     " a speed below " + text_of("%g", kGrazingRate) +
+                     " m/s, so that a small change of the motion may miss " + (one ? "it" : "them");
   if (at_rest < count) {
     text +=
-        "the gradient there has the errors of the tolerance, amplified by the jump of the "
+        "; the gradient there has the errors of the tolerance, amplified by the jump of the "
         "accelerations over that speed";
   }
   if (at_rest > 0) {
-    text += (at_rest < count ? "; at " + std::to_string(at_rest) + " of them" : "there") +
-            std::string(
-                " the motion starts from rest on the margin and has no derivative: the gradient is "
-                "the one-sided one, without a term for the event");
+    text += at_rest == count ? "; " : "; at " + std::to_string(at_rest) + " of them ";
+    text +=
+        "the motion starts from rest on the margin and has no derivative: the gradient is the "
+        "one-sided one, without a term for the event";
   }
   warnings.push_back(
       {.text = text, .first_step = first->interval, .count = count, .kind = WarningKind::kGrazing});
@@ -118,15 +118,14 @@ void add_chatter(const Model& model, const std::vector<SolverEvent>& events,
   if (!worst) return;
   const SolverEvent& first = *worst->events[worst->begin];
   warnings.push_back(
-      {.text =
-           "chatter: " + constraint_name(model, *worst->what) + " begins and ends " +
-           std::to_string(worst->most) + " times within " + text_of("%g", kWindow) + " s (" +
-           text_of("%.0f", static_cast<double>(worst->most) / kWindow) +
-           " events per second) from " + text_of("%.4g", first.time) + " s on" +
-           (others > 0 ? ", and " + std::to_string(others) + " more do the same" : "") +
-           "; the terms of these events dominate the gradient and change with the tolerance, so "
-           "that it must not be relied on: use MuJoCo's own steps (integrator=\"model\"), or "
-           "contacts whose force begins softly (solimp with d0 near 0)",
+      {.text = "chatter: " + constraint_name(model, *worst->what) + " begins or ends " +
+               std::to_string(worst->most) + " times within " + text_of("%g", kWindow) + " s (" +
+               text_of("%.0f", static_cast<double>(worst->most) / kWindow) +
+               " events per second) from " + text_of("%.4g", first.time) + " s on" +
+               (others > 0 ? ", and so do " + std::to_string(others) + " others" : "") +
+               "; each event amplifies small changes, so that the gradient may be wrong by orders "
+               "of magnitude: compare it at two tolerances, use MuJoCo's own steps "
+               "(integrator=\"model\"), or let the force begin softly (solimp with d0 near 0)",
        .first_step = first.interval,
        .count = static_cast<int>(count),
        .kind = WarningKind::kChatter});

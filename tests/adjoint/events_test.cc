@@ -46,6 +46,14 @@ const char kRestingLimit[] = R"(<mujoco><compiler angle='radian'/><option gravit
     <body pos='.3 0 0'><joint axis='0 1 0' damping='1'/>
     <geom type='capsule' size='.02' fromto='0 0 0 .3 .1 .1'/></body></body></worldbody></mujoco>)";
 
+// a capsule that topples and rolls over its end
+std::string toppling(const std::string& solimp) {
+  return "<mujoco><default><geom solimp='" + solimp + R"(' /></default><worldbody>
+    <geom name='floor' type='plane' size='5 5 .1'/><body pos='0 0 .1'><freejoint/>
+    <geom name='rod' type='capsule' size='.05 .05'/></body></worldbody></mujoco>)";
+}
+const Vector kTopple = {.3, 0, 0, 0, 3, 0};
+
 ModelOptions options(double tolerance, double interval) {
   ModelOptions o{.integrator = Integrator::kTsit5};
   o.adaptive.stepping.rtol = o.adaptive.stepping.atol = tolerance;
@@ -195,6 +203,58 @@ TEST(AtRest, ABallOnItsMarginHasTheOneSidedDerivative) {
 
 TEST(AtRest, AJointAtItsLimitHasTheOneSidedDerivative) {
   expect_one_sided(kRestingLimit, {0, 5}, "limit of joint 'first'");
+}
+
+TEST(Chatter, IsNamedOnce) {
+  const Model model = Model::from_xml(toppling(".9 .95 .001"), options(1e-5, .002));
+  const Trajectory t = rollout(model, {.qvel = kTopple}, 150);
+  ASSERT_TRUE(t.ok()) << t.message;
+  const auto is_chatter = [](const Warning& w) { return w.kind == WarningKind::kChatter; };
+  ASSERT_EQ(std::count_if(t.warnings.begin(), t.warnings.end(), is_chatter), 1);
+  const Warning& warning = *std::find_if(t.warnings.begin(), t.warnings.end(), is_chatter);
+  EXPECT_GT(warning.count, 10);
+  EXPECT_LE(warning.count, static_cast<int>(t.solver.events.size()));
+  for (const char* part : {"contact of geom 'floor' and geom 'rod'", "events per second",
+                           "integrator=\"model\"", "solimp"}) {
+    EXPECT_NE(warning.text.find(part), std::string::npos) << part << " in: " << warning.text;
+  }
+  // it begins with the first of them
+  const double from = model.interval() * warning.first_step;
+  EXPECT_GE(t.solver.events.back().time, from);
+  EXPECT_LE(t.solver.events.front().time, from + model.interval());
+  expect_finite(gradient(model, t));
+}
+
+TEST(Chatter, EndsWhereForcesBeginSoftly) {
+  const Model model = Model::from_xml(toppling("0 .95 .001"), options(1e-5, .002));
+  const Trajectory t = rollout(model, {.qvel = kTopple}, 150);
+  ASSERT_TRUE(t.ok()) << t.message;
+  EXPECT_LE(t.solver.events.size(), 4U);
+  for (const Warning& warning : t.warnings) EXPECT_NE(warning.kind, WarningKind::kChatter);
+}
+
+TEST(Chatter, IsSaidToExhaustTheBudget) {
+  ModelOptions o = options(1e-5, .002);
+  o.adaptive.stepping.max_steps = 220;
+  const Model model = Model::from_xml(toppling(".9 .95 .001"), o);
+  const Trajectory t = rollout(model, {.qvel = kTopple}, 150);
+  ASSERT_EQ(t.outcome, Outcome::kBudgetExhausted);
+  EXPECT_NE(t.message.find("chatter: contact of geom 'floor' and geom 'rod'"), std::string::npos)
+      << t.message;
+}
+
+// four corners that touch one after another, and stay
+TEST(Chatter, IsNoneWhereContactsBeginAlone) {
+  const Model model = Model::from_xml(
+      "<mujoco><worldbody><geom type='plane' size='5 5 .1'/><body pos='0 0 .12'><freejoint/>"
+      "<geom type='box' size='.1 .1 .1'/></body></worldbody></mujoco>",
+      options(1e-5, .002));
+  const Trajectory t = rollout(model, {.qvel = Vector{0, 0, 0, .1, .2, 0}}, 150);
+  ASSERT_TRUE(t.ok()) << t.message;
+  EXPECT_FALSE(t.solver.events.empty());
+  for (const Warning& warning : t.warnings) {
+    EXPECT_NE(warning.kind, WarningKind::kChatter) << warning.text;
+  }
 }
 
 }  // namespace

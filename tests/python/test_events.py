@@ -34,3 +34,39 @@ def test_warnings_about_the_gradient_are_python_warnings():
         assert issubclass(category, diffmj.GradientWarning)
         assert issubclass(category, UserWarning)
         assert category.__module__ == "diffmj"
+
+
+TOPPLE = """<mujoco><worldbody>
+  <geom name="floor" type="plane" size="5 5 .1"/>
+  <body pos="0 0 .1"><freejoint/><geom name="rod" type="capsule" size=".05 .05"/></body>
+</worldbody></mujoco>"""
+TOPPLE_START = {"qvel": [0.3, 0, 0, 0, 3, 0], "nstep": 150}
+
+
+def test_chatter_is_a_warning_that_says_what_to_use():
+    sim = diffmj.Simulator(TOPPLE, integrator="tsit5", rtol=1e-5, atol=1e-5)
+    with pytest.warns(diffmj.ChatterWarning) as caught:
+        traj = sim.rollout(**TOPPLE_START)
+    (text,) = [str(w.message) for w in caught if w.category is diffmj.ChatterWarning]
+    assert "contact of geom 'floor' and geom 'rod'" in text
+    assert "events per second" in text
+    (warning,) = [w for w in traj.warnings if w.kind == "chatter"]
+    assert warning.text == text
+    assert warning.count <= len(traj.solver.events)
+
+    # check says it too
+    report = sim.check(**TOPPLE_START, directions=1)
+    assert [w.text for w in report.warnings if w.kind == "chatter"] == [text]
+    assert text[:60] in " ".join(str(report).split())
+
+    # what it advises has none
+    for other in (
+        diffmj.Simulator(TOPPLE, integrator="model"),
+        diffmj.Simulator(
+            TOPPLE.replace("<worldbody>", "<default><geom solimp='0 .95 .001'/></default><worldbody>"),
+            integrator="tsit5", rtol=1e-5, atol=1e-5,
+        ),
+    ):  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", diffmj.ChatterWarning)
+            other.rollout(**TOPPLE_START)
