@@ -118,6 +118,24 @@ TEST_P(Events, AreThoseOfTheRolloutInTheBackwardPass) {
   }
 }
 
+TEST_P(Events, AdjointsAgree) {
+  const Scene& scene = GetParam();
+  std::vector<Gradient> all;
+  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+    ModelOptions o = options(1e-7, scene.interval);
+    o.adaptive.adjoint = adjoint;
+    const Model model = Model::from_xml(scene.mjcf, o);
+    all.push_back(gradient(model, rollout(model, {.qvel = scene.qvel}, scene.nstep)));
+  }
+  double size = 0;
+  for (const double x : all[0].qpos_tangent) size = std::max(size, std::abs(x));
+  for (size_t i = 1; i < all.size(); i++) {
+    for (size_t k = 0; k < all[i].qpos_tangent.size(); k++) {
+      EXPECT_NEAR(all[i].qpos_tangent[k], all[0].qpos_tangent[k], 1e-3 * size) << i << ", " << k;
+    }
+  }
+}
+
 TEST_P(Events, CheckpointsGiveTheSameBits) {
   const Scene& scene = GetParam();
   ModelOptions o = options(scene.tolerance, scene.interval);
@@ -223,6 +241,32 @@ TEST(Chatter, IsNamedOnce) {
   EXPECT_GE(t.solver.events.back().time, from);
   EXPECT_LE(t.solver.events.front().time, from + model.interval());
   expect_finite(gradient(model, t));
+}
+
+// Beginnings amplify, ends take it back: of one contact enough is left of the digits.
+TEST(Chatter, OfOneContactHasTheRightGradient) {
+  const std::string mjcf = toppling(".9 .95 .001");
+  const Vector qpos = {0, 0, .1001, 1, 0, 0, 0};
+  const Model fine = Model::from_xml(mjcf, options(1e-10, .3));
+  const auto loss = [&](double speed) {
+    const Vector qvel = {speed, 0, 0, 0, 3, 0};
+    const Trajectory t = rollout(fine, {.qpos = qpos, .qvel = qvel}, 1);
+    EXPECT_TRUE(t.ok()) << t.message;
+    return t.qpos[7] + t.qpos[9];  // forwards and up
+  };
+  const double h = 1e-4, expected = (loss(.3 + h) - loss(.3 - h)) / (2 * h);
+  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated}) {
+    ModelOptions o = options(1e-8, .3);
+    o.adaptive.adjoint = adjoint;
+    const Model model = Model::from_xml(mjcf, o);
+    const Trajectory t = rollout(model, {.qpos = qpos, .qvel = kTopple}, 1);
+    ASSERT_TRUE(t.ok()) << t.message;
+    EXPECT_GT(t.solver.events.size(), 40U);
+    Vector bar(12);
+    bar[6] = bar[8] = 1;
+    const Gradient g = rollout_pullback(model, t, {.qpos_tangent = bar});
+    EXPECT_NEAR(g.qvel[0] / expected, 1, 5e-3) << adjoint_name(adjoint);
+  }
 }
 
 TEST(Chatter, EndsWhereForcesBeginSoftly) {
