@@ -121,7 +121,7 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
     size_t to = n;
     const auto alone = [&](size_t step) {
       const int k = static_cast<int>(step);
-      return event_after(trajectory_, k) || lets_go(trajectory_, k);
+      return event_after(trajectory_, k) || !released_before(trajectory_, k).empty();
     };
     while (controller_ && !alone(n) && to > begin && !alone(to - 1)) to--;
     set_mask(static_cast<int>(to), static_cast<int>(n));
@@ -132,13 +132,13 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
   return true;
 }
 
-// What backsolve holds back between the start of step first and the end of step last: what is let
-// go there, or what becomes active at an event there.
+// What backsolve holds back between the start of step first and the end of step last: what is
+// released there, or what becomes active at an event there.
 void ContinuousAdjoint::set_mask(int first, int last) {
   const SolverEvent* after = event_after(trajectory_, last);
-  if (lets_go(trajectory_, first)) {
+  if (const auto released = released_before(trajectory_, first); !released.empty()) {
     const SolverEvent& before = *event_after(trajectory_, first - 1);
-    back_->set_mask(before.qpos, before.time, before.qvel);
+    back_->set_mask(before.qpos, before.time, released);
   } else if (after && !after->release) {
     back_->set_mask(after->start_qpos, after->start_time);
   } else {

@@ -1,13 +1,11 @@
 #include "adjoint/jump.h"
 
 #include <algorithm>
-#include <cmath>
+#include <span>
+#include <string>
 
 #include "diffmj/error.h"
 #include "mj/call.h"
-#include "mj/collider.h"
-#include "mj/row_mask.h"
-#include "record/adaptive.h"
 #include "stages/acceleration/constraint_parameters.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/position/constraint_rows.h"
@@ -18,8 +16,9 @@ namespace diffmj {
 namespace {
 
 // weight · φ of the rows, of one cotangent, by the pullbacks of the stages
-void violation_pullback(const ModelImpl& impl, const std::vector<RowMask::Row>& rows, double weight,
-                        Vec qpos_bar, const ParameterBar& params, Workspace& workspace) {
+void violation_pullback(const ModelImpl& impl, std::span<const EventConstraint> constraints,
+                        double weight, Vec qpos_bar, const ParameterBar& params,
+                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
   Workspace::RowsBar& bar = workspace.rows_bar;
@@ -28,7 +27,7 @@ void violation_pullback(const ModelImpl& impl, const std::vector<RowMask::Row>& 
     x->assign(nefc, 0.0);
   }
   // every row of a contact has its distance for a violation
-  for (const RowMask::Row& row : rows) bar.pos[static_cast<size_t>(row.first)] += weight;
+  for (const EventConstraint& c : constraints) bar.pos[static_cast<size_t>(c.row)] += weight;
 
   // nothing moves: poses alone
   Sweep& s = workspace.sweep;
@@ -48,15 +47,15 @@ void violation_pullback(const ModelImpl& impl, const std::vector<RowMask::Row>& 
 }
 
 // the same of positions alone, by MuJoCo's J: what the oracle's models have
-void violation_pullback_by_rows(const ModelImpl& impl, const std::vector<RowMask::Row>& rows,
+void violation_pullback_by_rows(const ModelImpl& impl, std::span<const EventConstraint> constraints,
                                 double weight, Vec qpos_bar, Workspace& workspace) {
   const mjData* d = workspace.data.get();
   std::vector<double>& y = workspace.J_lambda;
   y.assign(static_cast<size_t>(d->nefc), 0.0);
-  for (const RowMask::Row& row : rows) {
-    const bool edges = row.type == mjCNSTR_CONTACT_PYRAMIDAL && row.n > 1;
+  for (const EventConstraint& c : constraints) {
+    const bool edges = c.type == mjCNSTR_CONTACT_PYRAMIDAL && c.nrow > 1;
     for (int k = 0; k < (edges ? 2 : 1); k++) {
-      y[static_cast<size_t>(row.first + k)] += weight / (edges ? 2 : 1);
+      y[static_cast<size_t>(c.row + k)] += weight / (edges ? 2 : 1);
     }
   }
   mj_call("mj_mulJacTVec",
@@ -64,28 +63,38 @@ void violation_pullback_by_rows(const ModelImpl& impl, const std::vector<RowMask
   eigen(qpos_bar) += eigen(CVec(workspace.H_lambda));
 }
 
+// The position stage is a function of the state, bit for bit, so that the rows are the same.
+void require_same_rows(const SolverEvent& event, const mjData* d) {
+  for (const EventConstraint& c : event.constraints) {
+    if (c.row + c.nrow <= d->nefc && d->efc_type[c.row] == c.type && d->efc_id[c.row] == c.id) {
+      continue;
+    }
+    throw Error("at the event '" + event.what + "' at " + std::to_string(event.time) +
+                " s MuJoCo lists other constraints than in the rollout; was the model changed "
+                "since?");
+  }
+}
+
 }  // namespace
 
 void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_bar,
                    const ParameterBar& params, Workspace& workspace) {
-  const mjModel* m = impl.mj();
-  mjData* d = workspace.data.get();
+  const std::span<const EventConstraint> constraints = event.constraints;
   const bool analytic = impl.path == GradientPath::kAnalytic;
   if (!analytic && params.any()) {
     throw UnsupportedError("gradients in parameters through an event (" + event.what +
                            ") need the analytic path, which this model cannot take: " +
                            impl.path_reason + "; use events = false");
   }
+  // gradient: forces from distance do not jump where a contact begins
+  const bool contacts = std::any_of(constraints.begin(), constraints.end(), [](const auto& c) {
+    return c.type >= mjCNSTR_CONTACT_FRICTIONLESS;
+  });
+  if (impl.cfd && contacts) return;
+  // gradient: from rest on the margin there is no term; from one side the motion has a derivative
+  if (event.at_rest) return;
 
-  // what is active at the event and was not where its step began, or what is let go there
-  RowMask mask(m, impl.collider());
-  if (!event.release) {
-    mj_call("mj_fwdPosition", [&] {
-      std::copy(event.start_qpos.begin(), event.start_qpos.end(), d->qpos);
-      mj_fwdPosition(CollidingModel(m), d);
-    });
-    mask.set_base(d, event.start_time);
-  }
+  // the rows as the rollout had them
   const StepInput in{.time = event.time,
                      .qpos = event.qpos,
                      .qvel = event.qvel,
@@ -95,29 +104,20 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
                      .qfrc_applied = {},
                      .xfrc_applied = {}};
   vector_field_evaluate(impl, in, event.qacc_after, true, workspace);
-  const std::vector<RowMask::Row>& rows =
-      event.release ? mask.set_base_without_leaving(d, event.time) : mask.find(d);
-  if (rows.empty()) throw Error("the event '" + event.what + "' is not found again");
-  // gradient: forces from distance do not jump where a contact begins
-  if (impl.cfd && std::any_of(rows.begin(), rows.end(), [](const RowMask::Row& row) {
-        return row.type >= mjCNSTR_CONTACT_FRICTIONLESS;
-      })) {
-    return;
-  }
+  require_same_rows(event, workspace.data.get());
 
   const int nv = impl.nv;
-  const double rate = std::copysign(std::max(std::abs(event.rate), kSmallestRate), event.rate);
   for (Eigen::Index c = 0; c < x_bar.rows(); c++) {
     double change = 0;
     for (int k = 0; k < nv; k++) {
       const auto i = static_cast<size_t>(k);
       change += (event.qacc_after[i] - event.qacc_before[i]) * x_bar(c, nv + k);
     }
-    const double weight = change / rate / static_cast<double>(rows.size());
+    const double weight = change / event.rate / static_cast<double>(constraints.size());
     if (analytic) {
-      violation_pullback(impl, rows, weight, row_part(x_bar, c, 0, nv), params, workspace);
+      violation_pullback(impl, constraints, weight, row_part(x_bar, c, 0, nv), params, workspace);
     } else {
-      violation_pullback_by_rows(impl, rows, weight, row_part(x_bar, c, 0, nv), workspace);
+      violation_pullback_by_rows(impl, constraints, weight, row_part(x_bar, c, 0, nv), workspace);
     }
   }
 }

@@ -36,7 +36,8 @@ void ReverseSteps::make(int n, bool whole) {
   const std::vector<double>& time = trajectory_.solver.time;
   const auto k = static_cast<size_t>(n);
   x_.time = time[k];
-  x_.let_go = lets_go(trajectory_, n);
+  const std::span<const EventConstraint> released = released_before(trajectory_, n);
+  x_.released.assign(released.begin(), released.end());
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
                     (!whole || method_.finish(times_));

@@ -103,14 +103,14 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   h_ = h;
   held_ = lost_ = false;
   speed_ = 0;
-  if (own_rows_) masking_ = false;
   // what is active where it begins; if its rates are to be evaluated, that will tell
-  if (watch_ && own_rows_ && (!start.qacc.empty() || start.let_go)) {
-    if (!knows_rows_) {
-      set_mask(start.qpos, start.time, start.let_go ? start.qvel : CVec());
-      knows_rows_ = true;
+  if (watch_ && own_rows_) {
+    if (!knows_rows_ && start.qacc.empty()) {
+      mask_.set_base_at_next(start.time, start.released);
+    } else if (!knows_rows_) {
+      set_mask(start.qpos, start.time, start.released);
     }
-    masking_ = true;
+    knows_rows_ = masking_ = true;
   }
   const mjModel* m = impl_.mj();
   for (Filter& f : filters_) {
@@ -193,7 +193,7 @@ StepInput RungeKutta::input_at(double time, Stage& at) const {
           .qfrc_applied = in_.qfrc_applied,
           .xfrc_applied = in_.xfrc_applied,
           .nefc = at.nefc,
-          .mask = masking_ ? &mask_ : nullptr};
+          .mask = watch_ ? &mask_ : nullptr};
 }
 
 bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times) {
@@ -228,12 +228,7 @@ bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
     return good;
   }
   if (start_.qacc.empty()) {
-    const bool good = evaluate(start_.time, start_.qacc_warmstart, at, times);
-    if (watch_ && own_rows_ && !start_.let_go) {
-      mask_.set_base(workspace_.data.get(), start_.time);
-      knows_rows_ = masking_ = true;
-    }
-    return good;
+    return evaluate(start_.time, start_.qacc_warmstart, at, times);
   }
   std::copy(start_.qacc.begin(), start_.qacc.end(), at.qacc.begin());
   std::copy(start_.act_dot.begin(), start_.act_dot.end(), at.act_dot.begin());
@@ -357,7 +352,9 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
     stage(i).nefc = made.nefc[i];
   }
   place_end();
-  if (made.masked) set_mask(made.qpos, made.time, made.let_go ? made.qvel : CVec());
+  knows_rows_ = false;
+  clear_mask();
+  if (made.masked) set_mask(made.qpos, made.time, made.released);
 }
 
 bool RungeKutta::stopped_at_end(int j) const {

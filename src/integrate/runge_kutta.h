@@ -48,8 +48,8 @@ struct StepStart {
   int nefc = 0, ncon = 0;    // with qacc
   size_t active = 0;         // with qacc: which constraints carry force
   CVec qacc_warmstart = {};  // nv: of the first evaluation
-  // An event let constraints go there: they carry no force from here on.
-  bool let_go = false;
+  // What an event there released: it carries no force from here on.
+  std::span<const EventConstraint> released = {};
 };
 
 // A step that was made. Its stages follow from it without another evaluation.
@@ -58,8 +58,8 @@ struct MadeStep {
   CVec qpos, qvel, act;       // nq, nv, na: at its start
   CVec qacc, act_dot;         // nstage x {nv, na}
   std::span<const int> nefc;  // nstage: constraint rows
-  bool masked = false;        // something was held back in it
-  bool let_go = false;        // or is let go where it begins
+  bool masked = false;        // something that became active was held back in it,
+  std::span<const EventConstraint> released = {};  // or was released where it begins
 };
 
 class RungeKutta {
@@ -89,7 +89,8 @@ class RungeKutta {
                     const IntervalInput& in, EvaluationTimes& times);
 
   // Events, where the model asks for them: constraints that become active within a step are held
-  // back, so that all its stages are on the side it began on (mj/row_mask.h).
+  // back, so that all its stages are on the side it began on (mj/row_mask.h). Rows that are
+  // returned by reference are those of the last evaluation.
   //
   // Something was held back at a stage, or at the end.
   bool held() const { return held_; }
@@ -114,6 +115,9 @@ class RungeKutta {
   // with the rates there: rates_at_end().
   const std::vector<RowMask::Row>& held_at_end(EvaluationTimes& times);
   const Stage& rates_at_end();
+  // The mean of φ'' = J a over rows of the evaluation just made, at these accelerations and without
+  // the part of J's change, which is 0 at rest [m/s² or rad/s²].
+  double curvature(std::span<const RowMask::Row> rows, CVec qacc);
   // Constraints began or ceased to carry force within the step, or changed how: forces have a
   // corner there.
   bool bends() const;
@@ -133,11 +137,10 @@ class RungeKutta {
 
   // A step that was made, with its stages. Spans and input must live as long as it is used.
   void load(const MadeStep& step, const IntervalInput& in);
-  // Holds back what is not active at this position, and has become so since this time; until the
-  // next step begins, or with own_rows(false) until clear_mask(). With a velocity: also what is let
-  // go there.
-  void set_mask(CVec qpos, double time, CVec qvel = {});
-  void clear_mask() { masking_ = false; }
+  // Holds back what is not active at this position, and has become so since this time, and what is
+  // released there; until the next step begins, or with own_rows(false) until clear_mask().
+  void set_mask(CVec qpos, double time, std::span<const EventConstraint> released = {});
+  void clear_mask();
   void own_rows(bool yes) { own_rows_ = yes; }
   // The state at a share θ of the step, from dense output; stages up to nk must be there.
   bool place_between(double theta, Stage& at);
@@ -184,8 +187,8 @@ class RungeKutta {
   const bool watch_;
   bool own_rows_ = true;  // steps hold back what is not active where they begin
   mutable RowMask mask_, end_rows_;
-  bool masking_ = false;     // evaluations hold back what is not of mask_
-  bool knows_rows_ = false;  // mask_ is of the start, should its rates be known
+  bool masking_ = false;     // mask_ has a base: evaluations hold back what becomes active
+  bool knows_rows_ = false;  // its base is of the start
   bool held_ = false, lost_ = false;
   std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
   std::vector<double> samples_;  // the same and what lies between

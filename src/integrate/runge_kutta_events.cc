@@ -8,22 +8,20 @@
 
 namespace diffmj {
 
-void RungeKutta::set_mask(CVec qpos, double time, CVec qvel) {
+void RungeKutta::set_mask(CVec qpos, double time, std::span<const EventConstraint> released) {
   mjData* d = workspace_.data.get();
   mj_call("mj_fwdPosition", [&] {
     std::copy(qpos.begin(), qpos.end(), d->qpos);
     d->time = time;
     mj_fwdPosition(CollidingModel(impl_.mj()), d);
-    if (qvel.empty()) return;
-    std::copy(qvel.begin(), qvel.end(), d->qvel);
-    mj_fwdVelocity(impl_.mj(), d);
   });
-  if (qvel.empty()) {
-    mask_.set_base(d, time);
-  } else {
-    mask_.set_base_without_leaving(d, time);
-  }
+  mask_.set_base(d, time, released);
   masking_ = true;
+}
+
+void RungeKutta::clear_mask() {
+  mask_.clear_base();
+  masking_ = false;
 }
 
 void RungeKutta::follow(bool event) {
@@ -135,8 +133,8 @@ double RungeKutta::find_event(EvaluationTimes& times) {
     } else {
       inside = guess;
       const RowMask::Row& row = earliest(mask_.rows());
-      if (-row.phi <= kNear || !(row.rate < 0)) break;
-      guess = inside - (row.since() - kNear / (2 * -row.rate)) / h_;
+      if (-row.phi <= kNear || !(row.what.rate < 0)) break;
+      guess = inside - (row.since() - kNear / (2 * -row.what.rate)) / h_;
     }
     if (inside - outside < 1e-14) break;
     const bool newton = guess > outside && guess < inside;
@@ -178,7 +176,7 @@ double RungeKutta::find_release(EvaluationTimes& times) {
       if (!mask.leaving().empty()) {
         const RowMask::Row& row = earliest(mask.leaving());
         if (-row.phi <= kNear) break;
-        guess = inside + (-row.since() - kNear / (2 * row.rate)) / h_;
+        guess = inside + (-row.since() - kNear / (2 * row.what.rate)) / h_;
       }
     }
     const bool newton = guess > inside && guess < outside;
@@ -206,8 +204,8 @@ const std::vector<RowMask::Row>& RungeKutta::released(double distance) {
   for (const RowMask::Row& row : mask_.leaving()) {
     if (-row.phi > distance) continue;
     released_.push_back(row);
-    carries = carries || std::any_of(d->efc_force + row.first, d->efc_force + row.first + row.n,
-                                     [](double force) { return force != 0; });
+    const mjtNum* force = d->efc_force + row.what.row;
+    carries = carries || std::any_of(force, force + row.what.nrow, [](double f) { return f != 0; });
   }
   if (!carries) released_.clear();
   return released_;
@@ -222,5 +220,20 @@ const std::vector<RowMask::Row>& RungeKutta::released_at_end(double distance,
 }
 
 const RungeKutta::Stage& RungeKutta::rates_at_end() { return stage(tableau_.nk - 1); }
+
+double RungeKutta::curvature(std::span<const RowMask::Row> rows, CVec qacc) {
+  const mjData* d = workspace_.data.get();
+  std::vector<double>& y = workspace_.J_lambda;
+  y.assign(static_cast<size_t>(d->nefc), 0.0);
+  mj_call("mj_mulJacVec", [&] { mj_mulJacVec(impl_.mj(), d, y.data(), qacc.data()); });
+  double sum = 0;
+  for (const RowMask::Row& row : rows) {
+    // two edges of the pyramid have the normal for their mean
+    const bool edges = row.what.type == mjCNSTR_CONTACT_PYRAMIDAL && row.what.nrow > 1;
+    const auto i = static_cast<size_t>(row.what.row);
+    sum += edges ? (y[i] + y[i + 1]) / 2 : y[i];
+  }
+  return sum / static_cast<double>(rows.size());
+}
 
 }  // namespace diffmj

@@ -1,21 +1,35 @@
-// Holds back constraints that become active within a step, so that its stages stay on the side of
-// the jump on which it began.
+// Which limits and contacts are active, for steps that end where that changes.
 //
-// The rows at the start of the step are the base. A limit or contact that is not among them and
-// whose violation φ = pos - margin may have been 0 since, by the rate J v, gets an aref so far away
-// that it carries no force. So do those that are let go where the step begins: φ is 0 but for
-// rounding, and grows.
+// MuJoCo lists a limit or contact while its violation pos - margin is negative. Within rounding of
+// 0 it comes and goes from one evaluation to the next, for example where two parts touch without
+// pressing, or a joint rests at its limit. Here it is active while
+//
+//   φ = pos - margin + kOnMargin < 0
+//
+// and one that MuJoCo lists with φ ≥ 0 is held back: it gets an aref so far away that it carries no
+// force.
+//
+// Constraints that become active within a step are held back, too, so that its stages stay on the
+// side of the jump on which it began. The rows that are active at the start of the step are the
+// base. A limit or contact that is not among them and whose φ may have been 0 since, by the rate
+// J v, is held back; so are those that an event released where the step begins, while they leave.
 #ifndef DIFFMJ_MJ_ROW_MASK_H_
 #define DIFFMJ_MJ_ROW_MASK_H_
 
 #include <mujoco/mujoco.h>
 
+#include <span>
 #include <vector>
 
+#include "diffmj/rollout.h"
 #include "mj/collider.h"
 #include "mj/row_match.h"
 
 namespace diffmj {
+
+// What rounding makes of a distance, and more [m or rad]: a body at rest on its margin may seem to
+// be so deep inside.
+inline constexpr double kOnMargin = 1e-13;
 
 class RowMask {
  public:
@@ -24,22 +38,24 @@ class RowMask {
   explicit RowMask(const mjModel* m = nullptr, const Collider* collider = nullptr)
       : m_(m), collider_(collider) {}
 
-  // A limit or contact that was not there.
+  // A limit or contact, with all that is said of it once mjData holds another evaluation.
   struct Row {
-    int first = 0, n = 0;                        // its rows
-    int type = 0, id = 0;                        // mjtConstraint; joint, tendon or contact
-    double phi = 0, rate = 0;                    // [m or rad, and per second]
-    double since() const { return phi / rate; }  // [s] since φ = 0
+    EventConstraint what;                             // with the rate of φ
+    double phi = 0;                                   // [m or rad]
+    double since() const { return phi / what.rate; }  // [s] since φ = 0
   };
 
-  // Remembers the rows in d, whose position stage must have been evaluated, and the time.
-  void set_base(const mjData* d, double time);
-  // The same where those that leave are let go: the velocity stage must have been evaluated.
-  // Returns them.
-  const std::vector<Row>& set_base_without_leaving(const mjData* d, double time);
+  // Remembers the active rows in d, whose position stage must have been evaluated, and the time.
+  // released: what an event there is about that released constraints.
+  void set_base(const mjData* d, double time, std::span<const EventConstraint> released = {});
+  // The same of the d that the next find() or hold() is given.
+  void set_base_at_next(double time, std::span<const EventConstraint> released);
+  // No rows are known: whatever has φ < 0 is active.
+  void clear_base();
+
   // Finds what has become active since; the velocity stage must have been evaluated.
   const std::vector<Row>& find(const mjData* d);
-  // And takes its force away.
+  // And takes its force away, as that of what is not active.
   void hold(mjData* d);
   // The same of limits alone: where contacts begin from distance, none of them begins at once.
   void hold_limits(mjData* d);
@@ -53,17 +69,23 @@ class RowMask {
   void set_begin(double time) { begin_ = time; }
 
  private:
+  enum class Base { kNone, kKnown, kAtNext };
+
   void set_rates(const mjData* d);
   Row describe(const mjData* d, int i) const;
-  bool is_let_go(int base_row) const;
+  void set_far(mjData* d, bool contacts) const;
 
   const mjModel* m_;
   const Collider* collider_;
   std::vector<double> rates_;  // of contacts, if the collider says
+  Base known_ = Base::kNone;
   RowMatch base_;
-  double begin_ = 0;               // [s]
-  std::vector<Row> let_go_;        // rows of the base
-  std::vector<Row> rows_, still_;  // found: new ones, and those let go that are still there
+  double begin_ = 0;                       // [s]
+  std::vector<EventConstraint> released_;  // at the base
+  // rows of the base, of their first row: not active, or released
+  std::vector<int> inactive_rows_, released_rows_;
+  int nactive_ = 0;               // rows of the base that are active
+  std::vector<Row> rows_, idle_;  // found: what has become active; what else is held back
   std::vector<Row> leaving_;
   bool lost_ = false;
 };

@@ -11,7 +11,9 @@
 #include "diffmj/state.h"
 #include "mj/call.h"
 #include "record/checkpoints.h"
+#include "record/events.h"
 #include "record/input.h"
+#include "record/landing.h"
 #include "record/recorder.h"
 #include "record/trajectory.h"
 
@@ -81,6 +83,7 @@ class AdaptiveRollout {
                         std::to_string(s.time.size() - 1) +
                         " steps; keep fewer states (checkpoints), or use fewer intervals");
     }
+    add_event_warnings();
     TendonRecordSize none(model_.mj());
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_);
@@ -206,125 +209,25 @@ class AdaptiveRollout {
     if (!method_.finish(times_)) return not_finite(i);
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
     if (!steps_of_ && !method_.held() && method_.travels()) method_.look_between(times_);
-    const bool held = method_.held(), lost = method_.lost();
-    if (steps_of_ || (!held && !lost)) {
+    const bool held = method_.held();
+    if (steps_of_ || (!held && !method_.lost())) {
       return record(i, next, held && !method_.held_at_end(times_).empty());
     }
-    const double whole = next - x_.time, begins = held ? method_.find_event(times_) : 2,
-                 ends = lost ? method_.find_release(times_) : 2;
-    if (ends < begins && ends <= 1) return land_before(i, in, ends * whole, whole);
-    if (begins <= 1) return land(i, in, begins * whole, whole);
-    return record(i, next, held && !method_.held_at_end(times_).empty());
+    const std::optional<Landing> landing = land_(in, next);
+    if (!landing) return not_finite(i);
+    return landing->rows.empty() ? record(i, landing->time, landing->jumps)
+                                 : record_event(i, in, *landing);
   }
 
-  // makes the step again, of this size at least and at most; next_ is where it ends
-  bool step_to(const IntervalInput& in, double size, double end) {
-    // not shorter than time can tell
-    next_ = std::clamp(x_.time + size, std::nextafter(x_.time, end), end);
-    return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
-  }
-
-  // Makes the step, of size whole, again, so that it ends at the event: inside by as much as
-  // rounding needs. h is where dense output has it.
-  bool land(int i, const IntervalInput& in, double h, double whole) {
-    constexpr double kDeep = 1e-9;  // [m]
-    const double end = x_.time + whole;
-    // Newton's method between sizes that end outside and inside
-    double outside = 0, inside = whole;
-    double grow = 1e-12;  // [s] from the outside, where the violation is not known
-    for (int k = 0; k < kMost; k++) {
-      if (!step_to(in, h, end)) return not_finite(i);
-      const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
-      const double size = next_ - x_.time;
-      if (rows.empty()) {
-        outside = std::max(outside, size);
-        h = size + grow;
-        grow *= 4;
-      } else {
-        inside = std::min(inside, size);
-        const RowMask::Row& first = earliest(rows);
-        if (-first.phi <= 64 * kInside || !(first.rate < 0)) break;
-        h = size - (first.since() - kInside / -first.rate);
-      }
-      const double middle = (outside + inside) / 2;
-      if (!(x_.time + middle > x_.time + outside && x_.time + middle < x_.time + inside)) {
-        // next to each other
-        if (!step_to(in, inside, end)) return not_finite(i);
-        break;
-      }
-      if (!(h > outside && h < inside)) h = middle;
-    }
-    std::vector<RowMask::Row> rows = method_.held_at_end(times_);
-    if (rows.empty()) return record(i, next_, false);
-    // it did not come through 0: a collider that places a contact elsewhere from here on
-    if (-earliest(rows).phi > kDeep) return record(i, next_, true);
-    // what becomes active together is one event
-    const double later = kTogether / std::max(-earliest(rows).rate, kTogether);
-    h = next_ - x_.time;
-    if (h + later > h && method_.held_between(1 + later / h) > rows.size()) {
-      if (!step_to(in, h + later, end)) return not_finite(i);
-      rows = method_.held_at_end(times_);
-      if (rows.empty()) return record(i, next_, false);
-    }
-
-    return record_event(i, in, rows, false);
-  }
-
-  // The same where constraints cease to be active, and jump: the step ends before they do, and so
-  // do all its stages. What their errors leave is for the next steps, ever shorter ones, until
-  // nothing is left but rounding: that is the event.
-  bool land_before(int i, const IntervalInput& in, double h, double whole) {
-    const double end = x_.time + whole;
-    double inside = 0, outside = whole;
-    for (int k = 0; k < kMost; k++) {
-      if (!step_to(in, h, end)) return not_finite(i);
-      const double size = next_ - x_.time;
-      if (method_.lost() || method_.leaving_at_end(times_) == nullptr) {
-        outside = std::min(outside, size);
-        h = inside > 0 ? (inside + outside) / 2 : size / 2;
-      } else {
-        inside = size;
-        const RowMask::Row& first = *method_.leaving_at_end(times_);
-        if (-first.phi <= 64 * kInside) break;
-        h = size + (-first.phi - kInside) / first.rate;
-        // near enough: from there on by shorter steps
-        if (!(h < outside) && (outside - inside) * 4 < inside) break;
-      }
-      const double middle = (outside + inside) / 2;
-      if (!(x_.time + middle > x_.time + inside && x_.time + middle < x_.time + outside)) break;
-      if (!(h > inside && h < outside)) h = middle;
-    }
-    // no step is short enough for its stages: past it, with the error that this is
-    if (inside == 0) {
-      if (!step_to(in, whole, end)) return not_finite(i);
-      return record(i, next_, method_.held() && !method_.held_at_end(times_).empty());
-    }
-    if (next_ != x_.time + inside && !step_to(in, inside, end)) return not_finite(i);
-    const RowMask::Row* first = method_.leaving_at_end(times_);
-    if (first && -first->phi <= 64 * kInside) {
-      const std::vector<RowMask::Row> rows = method_.released_at_end(kTogether, times_);
-      if (!rows.empty()) return record_event(i, in, rows, true);
-    }
-    return record(i, next_, method_.held() && !method_.held_at_end(times_).empty());
-  }
-
-  // of these, at the end of the step just made
-  bool record_event(int i, const IntervalInput& in, const std::vector<RowMask::Row>& rows,
-                    bool release) {
-    SolverEvent event;
-    event.time = next_;
+  // at the end of the step just made
+  bool record_event(int i, const IntervalInput& in, const Landing& landing) {
+    SolverEvent event = make_event(model_, landing, method_.rates_at_end().qacc);
     event.interval = i;
     event.step = static_cast<int>(t_.solver.time.size()) - 1;
-    event.what = (release ? "end of " : "") + name_of(rows[0]);
-    event.count = static_cast<int>(rows.size());
-    event.release = release;
     event.start_qpos = x_.qpos;
     event.start_time = x_.time;
-    for (const RowMask::Row& row : rows) event.rate += row.rate / static_cast<double>(rows.size());
-    event.grazing = std::abs(event.rate) < kGrazingRate;
-    event.qacc_before = method_.rates_at_end().qacc;
-    if (!record(i, next_, true)) return false;
-    x_.let_go = release;
+    if (!record(i, landing.time, true)) return false;
+    if (event.release) x_.released = event.constraints;
 
     // the other side, where the next step begins
     method_.begin(x_.start(), in, 0);
@@ -338,38 +241,8 @@ class AdaptiveRollout {
       event.jump += std::pow(event.qacc_after[k] - event.qacc_before[k], 2);
     }
     event.jump = std::sqrt(event.jump);
-    if (event.grazing) warn_grazing(event);
     t_.solver.events.push_back(std::move(event));
     return true;
-  }
-
-  std::string name_of(const RowMask::Row& row) {
-    if (row.type == mjCNSTR_LIMIT_JOINT) {
-      return "limit of " + model_.element_name(mjOBJ_JOINT, row.id);
-    }
-    if (row.type == mjCNSTR_LIMIT_TENDON) {
-      return "limit of " + model_.element_name(mjOBJ_TENDON, row.id);
-    }
-    const mjContact& contact = workspace_->data->contact[row.id];
-    const auto side = [&](int k) {
-      return contact.geom[k] >= 0 ? model_.element_name(mjOBJ_GEOM, contact.geom[k])
-                                  : model_.element_name(mjOBJ_FLEX, contact.flex[k]);
-    };
-    return "contact of " + side(0) + " and " + side(1);
-  }
-
-  void warn_grazing(const SolverEvent& event) {
-    const std::string text = "grazing: " + event.what + (event.release ? " comes" : " begins") +
-                             " so slowly that a small change of the motion may miss it; the "
-                             "gradient there is as large as the tolerance's errors are amplified";
-    const auto same = std::find_if(t_.warnings.begin(), t_.warnings.end(),
-                                   [&](const Warning& w) { return w.text == text; });
-    if (same != t_.warnings.end()) {
-      same->count++;
-    } else {
-      t_.warnings.push_back(
-          {.text = text, .first_step = event.interval, .count = 1, .kind = WarningKind::kGrazing});
-    }
   }
 
   // the step just made; at an event the rates at its end are not the next one's
@@ -378,7 +251,7 @@ class AdaptiveRollout {
     if (static_cast<int>(n) == t_.solver.first_step.back()) record_interval_start(i);
     keep(static_cast<int>(n));
     SolverRecord& s = t_.solver;
-    if (method_.held() || x_.let_go) s.masked_step.push_back(static_cast<int>(n));
+    if (method_.held() || !x_.released.empty()) s.masked_step.push_back(static_cast<int>(n));
     if (method_.bends() && !steps_of_) s.bent_step.push_back(static_cast<int>(n));
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
@@ -430,6 +303,15 @@ class AdaptiveRollout {
     t_.steps[static_cast<size_t>(i)].ncon = first.ncon;
   }
 
+  // and says which contact made so many steps necessary
+  void add_event_warnings() {
+    for (Warning& warning : event_warnings(model_, t_.solver.events)) {
+      const bool steps = t_.outcome == Outcome::kBudgetExhausted;
+      if (steps && warning.kind == WarningKind::kChatter) t_.message += "; " + warning.text;
+      t_.warnings.push_back(std::move(warning));
+    }
+  }
+
   bool stopped(int i) {
     t_.outcome = Outcome::kInterrupted;
     t_.message =
@@ -453,8 +335,6 @@ class AdaptiveRollout {
     return false;
   }
 
-  static constexpr double kInside = 1e-14, kTogether = 1e-11;  // [m]
-  static constexpr int kMost = 60;
   static constexpr const char* kRemedy =
       "use adaptive steps of a smaller tolerance, a smaller step, softer contacts or smaller "
       "controls";
@@ -470,11 +350,11 @@ class AdaptiveRollout {
   StepState x_;
   Trajectory t_;
   EvaluationTimes times_;
+  EventLanding land_{options_.stepping, method_, x_, times_};
   std::optional<StepController> controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
   bool keep_ = false;  // every step, unless there are checkpoints
-  double next_ = 0;    // [s] where a step towards an event ends
 };
 
 }  // namespace

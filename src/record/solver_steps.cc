@@ -37,7 +37,7 @@ StepStart StepState::start() const {
           .ncon = ncon,
           .active = active,
           .qacc_warmstart = qacc_warmstart,
-          .let_go = let_go};
+          .released = released};
 }
 
 void StepState::follow(RungeKutta& method, double next, bool event) {
@@ -49,7 +49,7 @@ void StepState::follow(RungeKutta& method, double next, bool event) {
   act = end.act;
   qacc_warmstart = last.qacc;
   nefc = -1;
-  let_go = false;
+  released.clear();
   method.follow(event);
   if (!tableau.fsal || event) return;
   qacc = last.qacc;
@@ -125,9 +125,10 @@ bool is_masked(const Trajectory& t, int n) {
   return std::binary_search(t.solver.masked_step.begin(), t.solver.masked_step.end(), n);
 }
 
-bool lets_go(const Trajectory& t, int n) {
+std::span<const EventConstraint> released_before(const Trajectory& t, int n) {
   const SolverEvent* before = event_after(t, n - 1);
-  return before && before->release;
+  if (!before || !before->release) return {};
+  return before->constraints;
 }
 
 bool is_bent(const Trajectory& t, int n) {
@@ -151,7 +152,7 @@ MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
           .act_dot = row.subspan(rates + nstage * nv, nstage * na),
           .nefc = std::span(s.kept_nefc).subspan(n * nstage, nstage),
           .masked = is_masked(t, i),
-          .let_go = lets_go(t, i)};
+          .released = released_before(t, i)};
 }
 
 }  // namespace diffmj

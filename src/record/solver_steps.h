@@ -6,6 +6,7 @@
 #ifndef DIFFMJ_RECORD_SOLVER_STEPS_H_
 #define DIFFMJ_RECORD_SOLVER_STEPS_H_
 
+#include <span>
 #include <vector>
 
 #include "diffmj/rollout.h"
@@ -30,7 +31,7 @@ struct StepState {
   std::vector<double> qacc_warmstart;                  // nv
   int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
   size_t active = 0;                                   // with them, but in no checkpoint
-  bool let_go = false;                                 // an event before it says; in no checkpoint
+  std::vector<EventConstraint> released;               // by an event there; in no checkpoint
 
   StepStart start() const;
   // After a step, which is finished where its rates are the next one's: not at an event.
@@ -43,17 +44,11 @@ struct StepState {
   void read(CVec row, int nefc, double time);
 };
 
-// An event whose violation has a smaller rate [m/s] is called grazing.
-inline constexpr double kGrazingRate = 1e-3;
-// The smallest rate that the term of an event is divided by. gradient: below it the term is
-// bounded.
-inline constexpr double kSmallestRate = 1e-6;
-
 // The event that ends step n, or null; and whether something was held back within it.
 const SolverEvent* event_after(const Trajectory& trajectory, int n);
 bool is_masked(const Trajectory& trajectory, int n);
-// Whether constraints are let go where step n begins.
-bool lets_go(const Trajectory& trajectory, int n);
+// What is released where step n begins.
+std::span<const EventConstraint> released_before(const Trajectory& trajectory, int n);
 // Whether forces have a corner within it.
 bool is_bent(const Trajectory& trajectory, int n);
 

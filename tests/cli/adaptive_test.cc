@@ -246,5 +246,30 @@ TEST_F(CliTest, CheckOfAdaptiveSteps) {
   EXPECT_LT(r["oracle_difference"], 1e-6);
 }
 
+// a capsule that topples: its contact begins and ends again and again
+TEST_F(CliTest, ChatterIsAWarning) {
+  write_text(dir_ / "topple.xml", R"(<mujoco><worldbody>
+    <geom name="floor" type="plane" size="5 5 .1"/><body pos="0 0 .1"><freejoint/>
+    <geom name="rod" type="capsule" size=".05 .05"/></body></worldbody>
+    <keyframe><key qpos="0 0 .1 1 0 0 0" qvel=".3 0 0 0 3 0"/></keyframe></mujoco>)");
+  const std::string what = "chatter: contact of geom 'floor' and geom 'rod'",
+                    run = "topple.xml --key 0 --nstep 150 --integrator tsit5 --rtol 1e-5";
+  for (const std::string command : {"rollout ", "grad --csv "}) {
+    const Result result = diffmj(command + run);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.err.find("diffmj: warning: " + what), std::string::npos) << result.err;
+  }
+  const Json r = json("rollout " + run + " --json");
+  int found = 0;
+  for (const Json& warning : r["warnings"]) {
+    if (warning["kind"] != "chatter") continue;
+    found++;
+    EXPECT_EQ(std::string(warning["text"]).rfind(what, 0), 0U) << warning;
+  }
+  EXPECT_EQ(found, 1);
+  const Result checked = diffmj("check " + run + " --directions 1");
+  EXPECT_NE(checked.out.find("chatter: contact of"), std::string::npos) << checked.out;
+}
+
 }  // namespace
 }  // namespace diffmj::cli

@@ -1,0 +1,138 @@
+#include "record/landing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace diffmj {
+namespace {
+
+// how far inside a step aims to end; 64 times that is near enough [m]
+constexpr double kInside = 1e-14;
+constexpr double kNear = 64 * kInside;
+// what begins or ends within this distance is one event [m], if it is not later than this [s]
+constexpr double kTogether = 1e-11;
+constexpr double kSoon = 1e-8;
+// what has not come through 0 by now is a contact that a collider places elsewhere [m]
+constexpr double kDeep = 1e-9;
+constexpr int kMost = 60;  // steps towards an event
+
+}  // namespace
+
+// The shortest step towards an event [s]: 1 m/s takes it through the width of a margin. Where a body
+// at rest on its margin begins to move, φ tells times apart that the clock does not.
+double EventLanding::floor() const {
+  return std::max(std::min(control_.min_step, kOnMargin),
+                  16 * std::numeric_limits<double>::epsilon() * std::abs(x_.time));
+}
+
+// makes the step again, of this size, at least floor() and up to end
+bool EventLanding::step(const IntervalInput& in, double size, double end) {
+  next_ = std::max(x_.time + std::max(size, floor()), std::nextafter(x_.time, end));
+  if (end - next_ < floor()) next_ = end;
+  return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
+}
+
+// the step just made, with nothing but itself
+std::optional<Landing> EventLanding::here() {
+  return Landing{.time = next_, .jumps = method_.held() && !method_.held_at_end(times_).empty()};
+}
+
+std::optional<Landing> EventLanding::operator()(const IntervalInput& in, double end) {
+  const double whole = end - x_.time, begins = method_.held() ? method_.find_event(times_) : 2,
+               ends = method_.lost() ? method_.find_release(times_) : 2;
+  next_ = end;
+  if (ends < begins && ends <= 1) return release(in, ends * whole, end);
+  if (begins <= 1) return begin(in, begins * whole, end);
+  return here();
+}
+
+// The step is made again so that it ends at the event: inside by as much as rounding needs. h is
+// where dense output has it.
+std::optional<Landing> EventLanding::begin(const IntervalInput& in, double h, double end) {
+  // Newton's method between sizes that end outside and inside
+  double outside = 0, inside = end - x_.time;
+  double grow = 1e-12;  // [s] from the outside, where the violation is not known
+  for (int k = 0; k < kMost; k++) {
+    if (!step(in, h, end)) return {};
+    const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
+    const double size = next_ - x_.time;
+    if (rows.empty()) {
+      outside = std::max(outside, size);
+      h = size + grow;
+      grow *= 4;
+    } else {
+      inside = std::min(inside, size);
+      const RowMask::Row& first = earliest(rows);
+      if (-first.phi <= kNear || !(first.what.rate < 0)) break;
+      h = size - (first.since() - kInside / -first.what.rate);
+    }
+    if (inside - outside <= floor()) {
+      // next to each other
+      if (size != inside && !step(in, inside, end)) return {};
+      break;
+    }
+    if (!(h > outside && h < inside)) h = (outside + inside) / 2;
+  }
+  std::vector<RowMask::Row> rows = method_.held_at_end(times_);
+  if (rows.empty()) return Landing{.time = next_};
+  if (-earliest(rows).phi > kDeep) return Landing{.time = next_, .jumps = true};
+  // what becomes active together is one event
+  const double later = std::min(kTogether / std::abs(earliest(rows).what.rate), kSoon);
+  h = next_ - x_.time;
+  if (next_ < end && method_.held_between(1 + later / h) > rows.size() &&
+      !step(in, h + later, end)) {
+    return {};
+  }
+  // in any case again: what lies between has been evaluated since
+  rows = method_.held_at_end(times_);
+  if (rows.empty()) return Landing{.time = next_};
+  const double curvature = method_.curvature(rows, method_.rates_at_end().qacc);
+  return Landing{.time = next_, .rows = std::move(rows), .curvature = curvature, .jumps = true};
+}
+
+// The same where constraints cease to be active, and jump: the step ends before they do, and so do
+// all its stages. What their errors leave is for the next steps, ever shorter ones, until nothing
+// is left but rounding: that is the event.
+std::optional<Landing> EventLanding::release(const IntervalInput& in, double h, double end) {
+  const double whole = end - x_.time;
+  double inside = 0, outside = whole;
+  for (int k = 0; k < kMost; k++) {
+    if (!step(in, h, end)) return {};
+    const double size = next_ - x_.time;
+    const RowMask::Row* first = method_.lost() ? nullptr : method_.leaving_at_end(times_);
+    if (!first) {
+      outside = std::min(outside, size);
+      h = inside > 0 ? (inside + outside) / 2 : size / 2;
+    } else {
+      inside = size;
+      if (-first->phi <= kNear) break;
+      h = size + (-first->phi - kInside) / first->what.rate;
+      // near enough: from there on by shorter steps
+      if (!(h < outside) && (outside - inside) * 4 < inside) break;
+    }
+    if (outside - inside <= floor()) break;
+    if (!(h > inside && h < outside)) h = (outside + inside) / 2;
+  }
+  // no step is short enough for its stages: past it, with the error that this is
+  if (inside == 0) {
+    if (!step(in, whole, end)) return {};
+    return here();
+  }
+  if (next_ != x_.time + inside && !step(in, inside, end)) return {};
+  const RowMask::Row* first = method_.leaving_at_end(times_);
+  if (first && -first->phi <= kNear) {
+    std::vector<RowMask::Row> rows = method_.released_at_end(kTogether, times_);
+    if (!rows.empty()) {
+      const double curvature = method_.curvature(rows, method_.rates_at_end().qacc);
+      return Landing{.time = next_,
+                     .rows = std::move(rows),
+                     .release = true,
+                     .curvature = curvature,
+                     .jumps = true};
+    }
+  }
+  return here();
+}
+
+}  // namespace diffmj
