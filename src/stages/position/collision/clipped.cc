@@ -48,8 +48,12 @@ bool is_plane(const Face& face, int side, Contacts contacts, double near) {
   });
 }
 
-// how the side of a cylinder or a capsule has got its line
-enum class Line { kFalls, kTouches };
+// How the side of a cylinder or a capsule has got its line: where it falls to the face, where it
+// touches the feature that is farthest out, or a side of the face.
+struct Line {
+  enum How { kFalls, kTouches, kTouchesSide } how;
+  int side = 0;
+};
 
 // one contact of a face of this side with a line of the other geom, a capsule or a cylinder
 class ClippedLine {
@@ -66,14 +70,30 @@ class ClippedLine {
         c_(contact.surface(1 - side)),
         near_(place_tolerance(geom)) {}
 
+  // whether the line is along the face
+  bool is_flat() const { return std::abs(other_.axis(2).dot(e_)) <= direction_tolerance(); }
+  // whether c is an end of it
+  bool is_end() const { return std::abs(std::abs(place()) - other_.size[1]) <= near_; }
+  // the side of the face that c is on, -1 if there is none
+  int cut_side() const {
+    for (int i = 0; i < face_.n; i++) {
+      const Vector3 a = face_.corner(i), edge = face_.corner(i + 1) - a;
+      if (std::abs(side_normal(face_, i).dot(c_ - a)) > near_) continue;
+      // not beyond the ends of the edge
+      const double x = edge.dot(c_ - a) / edge.norm();
+      if (x >= -near_ && x <= edge.norm() + near_) return i;
+    }
+    return -1;
+  }
+
   // c = centre + x axis + radius u,  u ⟂ axis
-  bool run(Line how, PairBar& out) const {
-    const Vector3 axis = other_.axis(2), from = c_ - other_.pos;
-    const double radius = other_.size[0], half = other_.size[1], x = axis.dot(from);
-    const Vector3 u = (from - x * axis) / radius;
+  bool run(const Line& line, PairBar& out) const {
+    const Vector3 axis = other_.axis(2);
+    const double radius = other_.size[0], half = other_.size[1], x = place();
+    const Vector3 u = (c_ - other_.pos - x * axis) / radius;
     const Vector3 c_bar = face_point_pullback(side_, e_, face_.size, contact_, bar_, out);
     Vector3 line_bar = c_bar;
-    if (std::abs(std::abs(x) - half) <= near_) {
+    if (is_end()) {
       size_of(out, false)[1] += x < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
     } else if (std::abs(x) > half || !cut(axis, line_bar, out)) {
       return false;
@@ -82,8 +102,8 @@ class ClippedLine {
     out.force(1 - side_, c_, line_bar);
     out.torque(1 - side_, -radius * u.cross(line_bar));
     size_of(out, false)[0] += u.dot(line_bar);
-    return how == Line::kFalls ? falls(u, axis, radius * line_bar, out)
-                               : touches(u, axis, radius * line_bar, out);
+    if (line.how == Line::kFalls) return falls(u, axis, radius * line_bar, out);
+    return touches(line, u, axis, radius * line_bar, out);
   }
 
  private:
@@ -94,21 +114,16 @@ class ClippedLine {
   // c moves along the line so as to stay on a side of the face: what is left of its cotangent for
   // the line's own motion
   bool cut(const Vector3& axis, Vector3& c_bar, PairBar& out) const {
-    for (int i = 0; i < face_.n; i++) {
-      const Vector3 a = face_.corner(i), edge = face_.corner(i + 1) - a, pn = side_normal(face_, i);
-      if (std::abs(pn.dot(c_ - a)) > near_) continue;
-      // not beyond the ends of the edge
-      const double place = edge.dot(c_ - a) / edge.norm();
-      if (place < -near_ || place > edge.norm() + near_) continue;
-      const double along = pn.dot(axis);
-      if (std::abs(along) < kParallel) return false;
-      const Vector3 force = axis.dot(c_bar) / along * pn;
-      out.force(side_, c_, force);
-      corner_size_pullback(own_, a, force, size_of(out, true));
-      c_bar -= force;
-      return true;
-    }
-    return false;
+    const int i = cut_side();
+    if (i < 0) return false;
+    const Vector3 pn = side_normal(face_, i);
+    const double along = pn.dot(axis);
+    if (std::abs(along) < kParallel) return false;
+    const Vector3 force = axis.dot(c_bar) / along * pn;
+    out.force(side_, c_, force);
+    corner_size_pullback(own_, face_.corner(i), force, size_of(out, true));
+    c_bar -= force;
+    return true;
   }
 
   // u = w/|w| of a cylinder, w of a capsule,  w = axis (axis·e) - e: where it falls to the face
@@ -117,7 +132,7 @@ class ClippedLine {
     const bool round = other_.type == mjGEOM_CYLINDER;
     const double length = round ? w.norm() : 1;
     if (length < kParallel) return false;
-    if ((u - w / length).norm() > (round ? kCurvedPlace : kPlace)) return false;
+    if ((u - w / length).norm() > direction_tolerance()) return false;
     const Vector3 w_bar = round ? Vector3((u_bar - u * u.dot(u_bar)) / length) : u_bar;
     const Vector3 axis_bar = axis.dot(e_) * w_bar + axis.dot(w_bar) * e_,
                   e_bar = axis.dot(w_bar) * axis - w_bar;
@@ -128,14 +143,23 @@ class ClippedLine {
 
   // u is the normal at which the side touches an edge or a corner: of the least penetration, from
   // which the collider has gone on to the face
-  bool touches(const Vector3& u, const Vector3& axis, const Vector3& u_bar, PairBar& out) const {
-    constexpr FeatureTolerance kTouching{.place = kCurvedPlace, .normal = kCurvedPlace};
+  bool touches(const Line& how, const Vector3& u, const Vector3& axis, const Vector3& u_bar,
+               PairBar& out) const {
+    const double tolerance = direction_tolerance();
     std::array<Feature, 2> feature;
     Feature &line = feature[static_cast<size_t>(1 - side_)],
             &edge = feature[static_cast<size_t>(side_)];
-    if (std::abs(u.norm() - 1) > kCurvedPlace) return false;
+    if (std::abs(u.norm() - 1) > tolerance) return false;
     const Vector3 n = u.normalized();
-    if (!support_feature(own_, -n, kTouching, edge) || edge.dim > 1) return false;
+    if (how.how == Line::kTouchesSide) {
+      edge.dim = 1;
+      edge.p = face_.corner(how.side);
+      edge.t[0] = (face_.corner(how.side + 1) - edge.p).normalized();
+      if (std::abs(n.dot(edge.t[0])) > tolerance) return false;
+    } else if (!support_feature(own_, -n, {.place = tolerance, .normal = tolerance}, edge) ||
+               edge.dim > 1) {
+      return false;
+    }
     line.dim = 1;
     line.t[0] = axis;
     line.radius = other_.size[0];
@@ -152,7 +176,7 @@ class ClippedLine {
     const double x = axis.dot(edge.p - other_.pos);
     line.p = other_.pos + x * axis;
     if (std::abs(x) > other_.size[1]) return false;
-    if (std::abs(n.cross(axis).dot(edge.p - line.p)) > kCurvedPlace / kPlace * near_) return false;
+    if (std::abs(n.cross(axis).dot(edge.p - line.p)) > tolerance / kPlace * near_) return false;
 
     // n of the contact is from the first geom to the second, u from the line to the edge
     PairContact contact = contact_;
@@ -160,6 +184,12 @@ class ClippedLine {
     contact.dist = n.dot(edge.p - line.p) - line.radius;
     nearest_pullback(feature, contact, {.n = side_ == 1 ? u_bar : Vector3(-u_bar)}, 0, out);
     return true;
+  }
+
+  double place() const { return other_.axis(2).dot(c_ - other_.pos); }
+  // a cylinder's side is found by iterating
+  double direction_tolerance() const {
+    return other_.type == mjGEOM_CYLINDER || own_.type == mjGEOM_CYLINDER ? kCurvedPlace : kPlace;
   }
 
   const PairContact& contact_;
@@ -225,15 +255,27 @@ class ClippedPair {
   void lines(Readings& readings) const {
     if (other_.type != mjGEOM_CYLINDER && other_.type != mjGEOM_CAPSULE) return;
     visit_references([&](const Face& face) {
-      for (const Line how : {Line::kFalls, Line::kTouches}) {
+      const auto add = [&](const Line& line) {
         readings.add([&](PairBar& out) {
           for (size_t i = 0; i < contacts_.size(); i++) {
             const PairContact contact(contacts_[i]);
-            if (!ClippedLine(geom_, contact, bar_[i], face, side_).run(how, out)) return false;
+            if (!ClippedLine(geom_, contact, bar_[i], face, side_).run(line, out)) return false;
           }
           return true;
         });
+      };
+      add({.how = Line::kTouches});
+      // a line along the face, once tilted, falls with an end that is on it, or touches the side
+      // of the face that cuts it
+      bool falls = false;
+      for (size_t i = 0; i < contacts_.size(); i++) {
+        const PairContact contact(contacts_[i]);
+        const ClippedLine line(geom_, contact, bar_[i], face, side_);
+        falls = falls || !line.is_flat() || line.is_end();
+        const int side = line.is_flat() && !line.is_end() ? line.cut_side() : -1;
+        if (side >= 0) add({.how = Line::kTouchesSide, .side = side});
       }
+      if (falls) add({.how = Line::kFalls});
     });
   }
 

@@ -64,7 +64,7 @@ class ConvexPair {
     if (contacts.size() == 1) {
       readings.add([&](PairBar& out) {
         return nearest_pullback(geom_, PairContact(contacts[0]), is_curved() ? kCurved : kFlat,
-                                bar[0], out, clips ? Undetermined::kUnknown : Undetermined::kZero);
+                                bar[0], out, Undetermined::kUnknown);
       });
     }
     if (clips) clipped_readings(geom_, contacts, {bar, contacts.size()}, readings);
