@@ -51,7 +51,7 @@ class CapsuleBox {
     if (!find_feature(geom_[1], contact.surface(1), contact.outward(1), {}, feature[1])) {
       return false;
     }
-    const double x_bar = axis_.dot(nearest_pullback(feature, contact, bar, 0, out_));
+    const double x_bar = axis_.dot(nearest_pullback(feature, contact, bar, 0, out_).force);
 
     // an end of the segment
     const double half = geom_[0].size[1];

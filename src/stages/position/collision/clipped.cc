@@ -1,7 +1,9 @@
 #include "stages/position/collision/clipped.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "stages/position/collision/clip.h"
 #include "stages/position/collision/face.h"
 #include "stages/position/collision/nearest.h"
 #include "stages/position/collision/plane.h"
@@ -9,22 +11,55 @@
 namespace diffmj {
 namespace {
 
-constexpr double kPlace = 1e-7;        // of the sizes: points of polygons
+constexpr double kPlace = 1e-9;        // of the sizes: points of polygons
 constexpr double kCurvedPlace = 1e-5;  // of the sizes: the collider finds the side by iterating
-constexpr double kNormal = 1e-7;       // [rad] the contact's normal is the face's
-constexpr double kAligned = 0.05;      // [rad] more than faces that MuJoCo clips differ in
+constexpr double kNormal = 1e-9;       // [rad] the contact's normal is the face's
+constexpr double kNearlyFlat = 1e-3;   // of the sizes: MuJoCo joins triangles to polygons
+constexpr double kAligned = 0.1;       // [rad] more than faces that MuJoCo clips differ in
 constexpr double kParallel = 1e-6;     // lines that meet at a smaller angle meet nowhere
 
-// a cut: the plane through the edge from a, with this normal
-struct Cut {
-  bool own = false;  // of the face that c is on
-  Vector3 a, edge, pn;
+using Contacts = std::span<const mjPreContact>;
+
+bool is_on_segment(const Vector3& point, const Vector3& a, const Vector3& b, double tolerance) {
+  const Vector3 way = b - a;
+  const double length = way.norm();
+  if (length <= tolerance) return false;
+  const double x = way.dot(point - a) / length;
+  return x >= -tolerance && x <= length + tolerance &&
+         (point - a - x / length * way).norm() <= tolerance;
+}
+
+double place_tolerance(const std::array<GeomPose, 2>& geom) {
+  return kPlace * (geom[0].size.lpNorm<1>() + geom[1].size.lpNorm<1>());
+}
+
+// whether the face of this side has the contacts' normal
+bool has_normal(const Face& face, int side, Contacts contacts) {
+  return std::all_of(contacts.begin(), contacts.end(), [&](const mjPreContact& contact) {
+    return (face.normal - PairContact(contact).outward(side)).norm() <= kNormal;
+  });
+}
+
+// and their points of this side in its plane
+bool is_plane(const Face& face, int side, Contacts contacts, double near) {
+  const Vector3 corner = face.corner(0);
+  return std::all_of(contacts.begin(), contacts.end(), [&](const mjPreContact& contact) {
+    return std::abs(face.normal.dot(PairContact(contact).surface(side) - corner)) <= near;
+  });
+}
+
+// How the side of a cylinder or a capsule has got its line: where it falls to the face, where it
+// touches the feature that is farthest out, or a side of the face.
+struct Line {
+  enum How { kFalls, kTouches, kTouchesSide } how;
+  int side = 0;
 };
 
-class Clipped {
+// one contact of a face of this side with a line of the other geom, a capsule or a cylinder
+class ClippedLine {
  public:
-  Clipped(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-          const PairContactBar& bar, const Face& face, int side)
+  ClippedLine(const std::array<GeomPose, 2>& geom, const PairContact& contact,
+              const PairContactBar& bar, const Face& face, int side)
       : contact_(contact),
         bar_(bar),
         face_(face),
@@ -33,21 +68,42 @@ class Clipped {
         other_(geom[static_cast<size_t>(1 - side)]),
         e_(face.normal),
         c_(contact.surface(1 - side)),
-        near_(kPlace * (own_.size.lpNorm<1>() + other_.size.lpNorm<1>())) {}
+        near_(place_tolerance(geom)) {}
 
-  bool run(PairBar& out) {
-    PairBar added(out.pivot);
-    const Vector3 c_bar = face_point_pullback(side_, e_, face_.size, contact_, bar_, added);
-    PairBar with = added;
-    const bool known = corner(c_bar, with) || capsule(c_bar, with = added) ||
-                       side(c_bar, with = added) || faces(c_bar, with = added) ||
-                       edge(c_bar, with = added);
-    if (!known) return false;
-    for (size_t i = 0; i < 2; i++) {
-      out.wrench[i] += with.wrench[i];
-      out.size[i] += with.size[i];
+  // whether the line is along the face
+  bool is_flat() const { return std::abs(other_.axis(2).dot(e_)) <= direction_tolerance(); }
+  // whether c is an end of it
+  bool is_end() const { return std::abs(std::abs(place()) - other_.size[1]) <= near_; }
+  // the side of the face that c is on, -1 if there is none
+  int cut_side() const {
+    for (int i = 0; i < face_.n; i++) {
+      const Vector3 a = face_.corner(i), edge = face_.corner(i + 1) - a;
+      if (std::abs(side_normal(face_, i).dot(c_ - a)) > near_) continue;
+      // not beyond the ends of the edge
+      const double x = edge.dot(c_ - a) / edge.norm();
+      if (x >= -near_ && x <= edge.norm() + near_) return i;
     }
-    return true;
+    return -1;
+  }
+
+  // c = centre + x axis + radius u,  u ⟂ axis
+  bool run(const Line& line, PairBar& out) const {
+    const Vector3 axis = other_.axis(2);
+    const double radius = other_.size[0], half = other_.size[1], x = place();
+    const Vector3 u = (c_ - other_.pos - x * axis) / radius;
+    const Vector3 c_bar = face_point_pullback(side_, e_, face_.size, contact_, bar_, out);
+    Vector3 line_bar = c_bar;
+    if (is_end()) {
+      size_of(out, false)[1] += x < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
+    } else if (std::abs(x) > half || !cut(axis, line_bar, out)) {
+      return false;
+    }
+    // δc = δ(of a point fixed in the geom) + radius (δu - ω × u)
+    out.force(1 - side_, c_, line_bar);
+    out.torque(1 - side_, -radius * u.cross(line_bar));
+    size_of(out, false)[0] += u.dot(line_bar);
+    if (line.how == Line::kFalls) return falls(u, axis, radius * line_bar, out);
+    return touches(line, u, axis, radius * line_bar, out);
   }
 
  private:
@@ -55,87 +111,29 @@ class Clipped {
     return out.size[static_cast<size_t>(own ? side_ : 1 - side_)];
   }
 
-  bool corner(const Vector3& c_bar, PairBar& out) const {
-    if (!is_corner(other_, c_, near_)) return false;
-    out.force(1 - side_, c_, c_bar);
-    corner_size_pullback(other_, c_, c_bar, size_of(out, false));
-    return true;
-  }
-
-  // the side of the face that a point is on
-  bool cut_of_face(const Vector3& point, double near, Cut& cut) const {
-    for (int i = 0; i < face_.n; i++) {
-      cut.a = face_.corner(i);
-      cut.edge = face_.corner(i + 1) - cut.a;
-      cut.pn = cut.edge.cross(e_).normalized();
-      if (std::abs(cut.pn.dot(point - cut.a)) <= near) return true;
-    }
-    return false;
-  }
-
-  // a point moves along a line of the other geom, so as to stay on a side of the face: what is left
-  // of its cotangent for the line's own motion
-  bool cut_line(const Vector3& point, const Vector3& direction, double near, Vector3& point_bar,
-                PairBar& out) const {
-    Cut cut;
-    if (!cut_of_face(point, near, cut)) return false;
-    const double along = cut.pn.dot(direction);
+  // c moves along the line so as to stay on a side of the face: what is left of its cotangent for
+  // the line's own motion
+  bool cut(const Vector3& axis, Vector3& c_bar, PairBar& out) const {
+    const int i = cut_side();
+    if (i < 0) return false;
+    const Vector3 pn = side_normal(face_, i);
+    const double along = pn.dot(axis);
     if (std::abs(along) < kParallel) return false;
-    const Vector3 force = direction.dot(point_bar) / along * cut.pn;
-    out.force(side_, point, force);
-    corner_size_pullback(own_, cut.a, force, size_of(out, true));
-    point_bar -= force;
+    const Vector3 force = axis.dot(c_bar) / along * pn;
+    out.force(side_, c_, force);
+    corner_size_pullback(own_, face_.corner(i), force, size_of(out, true));
+    c_bar -= force;
     return true;
   }
 
-  // c = centre - radius e, the centre on the segment
-  bool capsule(const Vector3& c_bar, PairBar& out) const {
-    if (other_.type != mjGEOM_CAPSULE) return false;
-    const Vector3 axis = other_.axis(2);
-    const double radius = other_.size[0], half = other_.size[1];
-    const Vector3 centre = c_ + radius * e_;
-    const double x = axis.dot(centre - other_.pos);
-    if ((centre - other_.pos - x * axis).norm() > near_) return false;
-    Vector3 centre_bar = c_bar;
-    if (std::abs(std::abs(x) - half) <= near_) {
-      size_of(out, false)[1] += x < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
-    } else if (std::abs(x) > half || !cut_line(centre, axis, near_, centre_bar, out)) {
-      return false;
-    }
-    out.force(1 - side_, centre, centre_bar);
-    out.torque(side_, -radius * e_.cross(c_bar));
-    size_of(out, false)[0] -= e_.dot(c_bar);
-    return true;
-  }
-
-  // c = centre + x axis + radius u,  u ⟂ axis
-  bool side(const Vector3& c_bar, PairBar& out) const {
-    if (other_.type != mjGEOM_CYLINDER && other_.type != mjGEOM_CAPSULE) return false;
-    const Vector3 axis = other_.axis(2), from = c_ - other_.pos;
-    const double radius = other_.size[0], half = other_.size[1], x = axis.dot(from);
-    const double near = kCurvedPlace / kPlace * near_;
-    const Vector3 u = (from - x * axis) / radius;
-    if (std::abs(radius * (u.norm() - 1)) > near) return false;
-    Vector3 line_bar = c_bar;
-    if (std::abs(std::abs(x) - half) <= near) {
-      size_of(out, false)[1] += x < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
-    } else if (std::abs(x) > half || !cut_line(c_, axis, near_, line_bar, out)) {
-      return false;
-    }
-    // δc = δ(of a point fixed in the geom) + radius (δu - ω × u)
-    out.force(1 - side_, c_, line_bar);
-    out.torque(1 - side_, -radius * u.cross(line_bar));
-    size_of(out, false)[0] += u.dot(line_bar);
-    return falls(u, axis, radius * line_bar, out) || touches(u, axis, radius * line_bar, out);
-  }
-
-  // u = w/|w|,  w = axis (axis·e) - e: where a cylinder's rim is nearest to the face
+  // u = w/|w| of a cylinder, w of a capsule,  w = axis (axis·e) - e: where it falls to the face
   bool falls(const Vector3& u, const Vector3& axis, const Vector3& u_bar, PairBar& out) const {
     const Vector3 w = axis * axis.dot(e_) - e_;
-    const double length = w.norm();
-    if (other_.type != mjGEOM_CYLINDER || length < kParallel) return false;
-    if ((u - w / length).norm() > kCurvedPlace) return false;
-    const Vector3 w_bar = (u_bar - u * u.dot(u_bar)) / length;
+    const bool round = other_.type == mjGEOM_CYLINDER;
+    const double length = round ? w.norm() : 1;
+    if (length < kParallel) return false;
+    if ((u - w / length).norm() > direction_tolerance()) return false;
+    const Vector3 w_bar = round ? Vector3((u_bar - u * u.dot(u_bar)) / length) : u_bar;
     const Vector3 axis_bar = axis.dot(e_) * w_bar + axis.dot(w_bar) * e_,
                   e_bar = axis.dot(w_bar) * axis - w_bar;
     out.torque(1 - side_, axis.cross(axis_bar));
@@ -145,13 +143,23 @@ class Clipped {
 
   // u is the normal at which the side touches an edge or a corner: of the least penetration, from
   // which the collider has gone on to the face
-  bool touches(const Vector3& u, const Vector3& axis, const Vector3& u_bar, PairBar& out) const {
-    constexpr FeatureTolerance kTouching{.place = kCurvedPlace, .normal = kCurvedPlace};
+  bool touches(const Line& how, const Vector3& u, const Vector3& axis, const Vector3& u_bar,
+               PairBar& out) const {
+    const double tolerance = direction_tolerance();
     std::array<Feature, 2> feature;
     Feature &line = feature[static_cast<size_t>(1 - side_)],
             &edge = feature[static_cast<size_t>(side_)];
+    if (std::abs(u.norm() - 1) > tolerance) return false;
     const Vector3 n = u.normalized();
-    if (!support_feature(own_, -n, kTouching, edge) || edge.dim > 1) return false;
+    if (how.how == Line::kTouchesSide) {
+      edge.dim = 1;
+      edge.p = face_.corner(how.side);
+      edge.t[0] = (face_.corner(how.side + 1) - edge.p).normalized();
+      if (std::abs(n.dot(edge.t[0])) > tolerance) return false;
+    } else if (!support_feature(own_, -n, {.place = tolerance, .normal = tolerance}, edge) ||
+               edge.dim > 1) {
+      return false;
+    }
     line.dim = 1;
     line.t[0] = axis;
     line.radius = other_.size[0];
@@ -168,7 +176,7 @@ class Clipped {
     const double x = axis.dot(edge.p - other_.pos);
     line.p = other_.pos + x * axis;
     if (std::abs(x) > other_.size[1]) return false;
-    if (std::abs(n.cross(axis).dot(edge.p - line.p)) > kCurvedPlace / kPlace * near_) return false;
+    if (std::abs(n.cross(axis).dot(edge.p - line.p)) > tolerance / kPlace * near_) return false;
 
     // n of the contact is from the first geom to the second, u from the line to the edge
     PairContact contact = contact_;
@@ -178,62 +186,10 @@ class Clipped {
     return true;
   }
 
-  // c where the other geom's face and two cuts meet: Σ m_i λ_i = c_bar. Cuts along edges of this
-  // face are planes through points b of it, b + β N = c:  pn · δc = pn · (δb + β ω × N)
-  bool faces(const Vector3& c_bar, PairBar& out) const {
-    Face other;
-    if (!find_face(other_, c_, -e_, kAligned, near_, other)) return false;
-    const Vector3& N = other.normal;
-    std::array<Cut, 2> cut;
-    size_t n = 0;
-    const auto add = [&](const Face& face, bool own) {
-      for (int i = 0; i < face.n && n < 2; i++) {
-        Cut& one = cut[n];
-        one.own = own;
-        one.a = face.corner(i);
-        one.edge = face.corner(i + 1) - one.a;
-        one.pn = one.edge.cross(N).normalized();
-        if (std::abs(one.pn.dot(c_ - one.a)) > near_) continue;
-        if (n == 1 && std::abs(N.dot(cut[0].pn.cross(one.pn))) < kParallel) continue;
-        n++;
-      }
-    };
-    add(other, true);
-    add(face_, false);
-    if (n < 2) return false;
-    const Vector3 &p = cut[0].pn, &q = cut[1].pn;
-    const double det = N.dot(p.cross(q));
-    const Vector3 on_face = p.cross(q).dot(c_bar) / det * N;
-    out.force(1 - side_, c_, on_face);
-    corner_size_pullback(other_, other.corner(0), on_face, size_of(out, false));
-    const std::array<Vector3, 2> force = {q.cross(N).dot(c_bar) / det * p,
-                                          N.cross(p).dot(c_bar) / det * q};
-    for (size_t i = 0; i < 2; i++) {
-      const Cut& one = cut[i];
-      if (one.own) {
-        out.force(1 - side_, c_, force[i]);
-        corner_size_pullback(other_, one.a, force[i], size_of(out, false));
-        continue;
-      }
-      // c - a = α edge + β N
-      const Vector3 across = one.edge - N * N.dot(one.edge);
-      const double alpha = across.dot(c_ - one.a) / across.squaredNorm();
-      const Vector3 b = one.a + alpha * one.edge;
-      out.force(side_, b, force[i]);
-      out.torque(1 - side_, N.dot(c_ - b) * N.cross(force[i]));
-      corner_size_pullback(own_, one.a, force[i], size_of(out, true));
-    }
-    return true;
-  }
-
-  bool edge(const Vector3& c_bar, PairBar& out) const {
-    Vector3 a, b;
-    if (!find_edge(other_, c_, near_, a, b)) return false;
-    Vector3 line_bar = c_bar;
-    if (!cut_line(c_, (b - a).normalized(), near_, line_bar, out)) return false;
-    out.force(1 - side_, c_, line_bar);
-    corner_size_pullback(other_, a, line_bar, size_of(out, false));
-    return true;
+  double place() const { return other_.axis(2).dot(c_ - other_.pos); }
+  // a cylinder's side is found by iterating
+  double direction_tolerance() const {
+    return other_.type == mjGEOM_CYLINDER || own_.type == mjGEOM_CYLINDER ? kCurvedPlace : kPlace;
   }
 
   const PairContact& contact_;
@@ -245,20 +201,169 @@ class Clipped {
   double near_;
 };
 
+// the readings of contacts with a face of this side
+class ClippedPair {
+ public:
+  ClippedPair(const std::array<GeomPose, 2>& geom, Contacts contacts,
+              std::span<const PairContactBar> bar, int side)
+      : geom_(geom),
+        contacts_(contacts),
+        bar_(bar),
+        side_(side),
+        own_(geom[static_cast<size_t>(side)]),
+        other_(geom[static_cast<size_t>(1 - side)]),
+        near_(place_tolerance(geom)) {}
+
+  // the first geom's face clips one of the second, which has the normal: side is 0
+  void faces(Readings& readings) const {
+    visit_faces(other_, [&](const Face& polygon) {
+      if (!has_normal(polygon, 1 - side_, contacts_)) return;
+      visit_faces(own_, [&](const Face& face) {
+        if ((polygon.normal + face.normal).norm() > kAligned) return;
+        if (!is_plane(face, side_, contacts_, near_)) return;
+        readings.add([&](PairBar& out) {
+          Clip clip;
+          for (int i = 0; i < polygon.n; i++) {
+            if (!clip.add_corner(polygon.corner(i))) return false;
+          }
+          return pull_faces(face, polygon, clip, out);
+        });
+      });
+    });
+  }
+
+  // the face, which has the normal, clips an edge
+  void edges(Readings& readings) const {
+    if (other_.type != mjGEOM_BOX && other_.type != mjGEOM_MESH) return;
+    const Vector3 c = PairContact(contacts_[0]).surface(1 - side_);
+    visit_references([&](const Face& face) {
+      visit_faces(other_, [&](const Face& at) {
+        // its corners are nearly in one plane
+        if (std::abs(at.normal.dot(c - at.corner(0))) > kNearlyFlat / kPlace * near_) return;
+        for (int i = 0; i < at.n; i++) {
+          const Vector3 a = at.corner(i), b = at.corner(i + 1);
+          if (!is_on_segment(c, a, b, near_)) continue;
+          readings.add([&](PairBar& out) {
+            Clip clip;
+            return clip.add_corner(a) && clip.add_corner(b) && pull_edge(face, clip, out);
+          });
+        }
+      });
+    });
+  }
+
+  void lines(Readings& readings) const {
+    if (other_.type != mjGEOM_CYLINDER && other_.type != mjGEOM_CAPSULE) return;
+    visit_references([&](const Face& face) {
+      const auto add = [&](const Line& line) {
+        readings.add([&](PairBar& out) {
+          for (size_t i = 0; i < contacts_.size(); i++) {
+            const PairContact contact(contacts_[i]);
+            if (!ClippedLine(geom_, contact, bar_[i], face, side_).run(line, out)) return false;
+          }
+          return true;
+        });
+      };
+      add({.how = Line::kTouches});
+      // a line along the face, once tilted, falls with an end that is on it, or touches the side
+      // of the face that cuts it
+      bool falls = false;
+      for (size_t i = 0; i < contacts_.size(); i++) {
+        const PairContact contact(contacts_[i]);
+        const ClippedLine line(geom_, contact, bar_[i], face, side_);
+        falls = falls || !line.is_flat() || line.is_end();
+        const int side = line.is_flat() && !line.is_end() ? line.cut_side() : -1;
+        if (side >= 0) add({.how = Line::kTouchesSide, .side = side});
+      }
+      if (falls) add({.how = Line::kFalls});
+    });
+  }
+
+ private:
+  // the point of a clip that is nearest; -1 if it is not near enough
+  template <class F>
+  int nearest_point(const Clip& clip, const Vector3& to, const F& image) const {
+    int best = -1;
+    double least = near_;
+    for (int i = 0; i < clip.size(); i++) {
+      const double apart = (image(clip[i]) - to).norm();
+      if (apart > least) continue;
+      least = apart;
+      best = i;
+    }
+    return best;
+  }
+
+  // x = v + β N in the face's plane,  dist = e · (x - v),  pos = x - e dist/2
+  bool pull_faces(const Face& face, const Face& polygon, Clip& clip, PairBar& out) const {
+    if (!clip.run(face)) return false;
+    const Vector3 &N = face.normal, &e = polygon.normal, corner = face.corner(0);
+    const auto height = [&](const Vector3& v) { return N.dot(corner - v); };
+    for (size_t i = 0; i < contacts_.size(); i++) {
+      const PairContact contact(contacts_[i]);
+      const PairContactBar& bar = bar_[i];
+      const Vector3 x = contact.surface(side_);
+      const int at =
+          nearest_point(clip, x, [&](const Vector3& v) { return Vector3(v + height(v) * N); });
+      if (at < 0) return false;
+      const Vector3 v = clip[at];
+      if (std::abs(e.dot(x - v) - contact.dist) > near_) return false;
+      // e = -n
+      const double dist_bar = bar.dist - 0.5 * e.dot(bar.pos);
+      const Vector3 e_bar = dist_bar * (x - v) - bar.n - 0.5 * contact.dist * bar.pos;
+      const Vector3 x_bar = bar.pos + dist_bar * e, in_plane = x_bar - N * N.dot(x_bar);
+      out.torque(1 - side_, e.cross(e_bar));
+      // N · δx of the plane's own motion; the rest is δv + β ω × N
+      out.force(side_, x, x_bar - in_plane);
+      out.torque(side_, height(v) * N.cross(in_plane));
+      corner_size_pullback(own_, corner, x_bar - in_plane, out.size[static_cast<size_t>(side_)]);
+      clip.add_bar(at, in_plane - dist_bar * e);
+    }
+    clip.pullback(geom_, side_, face, out);
+    return true;
+  }
+
+  // dist = N · (v - face),  pos = v - N dist/2
+  bool pull_edge(const Face& face, Clip& clip, PairBar& out) const {
+    if (!clip.run(face)) return false;
+    for (size_t i = 0; i < contacts_.size(); i++) {
+      const PairContact contact(contacts_[i]);
+      const int at =
+          nearest_point(clip, contact.surface(1 - side_), [](const Vector3& v) { return v; });
+      if (at < 0) return false;
+      clip.add_bar(at, face_point_pullback(side_, face.normal, face.size, contact, bar_[i], out));
+    }
+    clip.pullback(geom_, side_, face, out);
+    return true;
+  }
+
+  template <class F>
+  void visit_references(const F& fn) const {
+    visit_faces(own_, [&](const Face& face) {
+      if (has_normal(face, side_, contacts_) && is_plane(face, side_, contacts_, near_)) fn(face);
+    });
+  }
+
+  const std::array<GeomPose, 2>& geom_;
+  Contacts contacts_;
+  std::span<const PairContactBar> bar_;
+  int side_;  // of the face
+  const GeomPose &own_, &other_;
+  double near_;
+};
+
 }  // namespace
 
-bool clipped_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                      const PairContactBar& bar, PairBar& out) {
+void clipped_readings(const std::array<GeomPose, 2>& geom, Contacts contact,
+                      std::span<const PairContactBar> bar, Readings& readings) {
+  const int before = readings.count();
+  ClippedPair(geom, contact, bar, 0).faces(readings);
+  if (readings.count() > before) return;
   for (const int side : {1, 0}) {
-    const GeomPose& own = geom[static_cast<size_t>(side)];
-    Face face;
-    if (!find_face(own, contact.surface(side), contact.outward(side), kNormal,
-                   1e-5 * own.size.lpNorm<1>(), face)) {
-      continue;
-    }
-    if (Clipped(geom, contact, bar, face, side).run(out)) return true;
+    const ClippedPair pair(geom, contact, bar, side);
+    pair.edges(readings);
+    pair.lines(readings);
   }
-  return false;
 }
 
 }  // namespace diffmj

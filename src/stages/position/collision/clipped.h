@@ -2,22 +2,28 @@
 // convex shapes gives the corners of what is left when they clip each other.
 //
 //   dist = e · (c - face),  pos = c - e dist/2,  e the face's outward normal;  c is
-//     a corner of the other geom;
+//     a point of the other geom's face, with normal N, where two edges cross:
+//     pn · (c - a) = 0,  pn = edge × N, an edge of either face;
 //     a point of its edge, or of the side of a capsule or a cylinder, an end of it or where a
 //     side of the face cuts it: pn · (c - a) = 0,  pn = edge × e, all of the face;
-//     (the side's line is where a cylinder falls to the face, or where it touches an edge of it;)
-//     a point of its own face, with normal N, where two edges cross:
-//     pn · (c - a) = 0,  pn = edge × N, an edge of either face
+//     (the side's line is where a cylinder falls to the face, or where it touches an edge of it.)
+//
+// All contacts of a pair are of the same two features. MuJoCo looks for two faces first, within
+// 0.0895 rad of each other, and then takes e from the second geom; for an edge and a face only if
+// none of the faces at that edge is one of two such.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_CLIPPED_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_CLIPPED_H_
 
+#include <span>
+
 #include "stages/position/collision/pair.h"
+#include "stages/position/collision/readings.h"
 
 namespace diffmj {
 
-// Adds to out; false, with nothing added, if the contact is not known to be one of the above.
-bool clipped_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                      const PairContactBar& bar, PairBar& out);
+// All contacts of a pair, with a cotangent for each: adds the readings that fit all of them.
+void clipped_readings(const std::array<GeomPose, 2>& geom, std::span<const mjPreContact> contact,
+                      std::span<const PairContactBar> bar, Readings& readings);
 
 }  // namespace diffmj
 

@@ -1,5 +1,7 @@
 #include "stages/position/collision/convex.h"
 
+#include <algorithm>
+#include <span>
 #include <type_traits>
 
 #include "mj/call.h"
@@ -7,12 +9,14 @@
 #include "stages/position/collision/detect.h"
 #include "stages/position/collision/frame.h"
 #include "stages/position/collision/nearest.h"
+#include "stages/position/collision/readings.h"
 
 namespace diffmj {
 namespace {
 
 // polytopes that approximate curved shapes are this far from them
-constexpr FeatureTolerance kIterative{.place = 1e-5, .normal = 1e-5};
+constexpr FeatureTolerance kCurved{.place = 1e-5, .normal = 1e-5};
+constexpr FeatureTolerance kFlat{.place = 1e-9, .normal = 1e-8};
 
 class ConvexPair {
  public:
@@ -38,17 +42,41 @@ class ConvexPair {
           mju_dist3(found.normal, contact.frame) > kSameNormal) {
         return false;
       }
-      const PairContact one(found);
-      const PairContactBar one_bar = contact_bar(one, bar_[i]);
-      if (!nearest_pullback(geom_, one, kIterative, one_bar, out_) &&
-          !clipped_pullback(geom_, one, one_bar, out_)) {
-        return false;
-      }
+      found_bar_[static_cast<size_t>(at)] += contact_bar(PairContact(found), bar_[i]);
+    }
+    const std::span<const mjPreContact> contacts(found_.contact.data(),
+                                                 static_cast<size_t>(found_.n));
+    // prisms of a height field have a contact each
+    if (geom_[0].type != mjGEOM_HFIELD) return pull(contacts, found_bar_.data());
+    for (size_t i = 0; i < contacts.size(); i++) {
+      if (found_bar_[i].any() && !pull(contacts.subspan(i, 1), &found_bar_[i])) return false;
     }
     return true;
   }
 
  private:
+  // of one clip, or one of nearest points
+  bool pull(std::span<const mjPreContact> contacts, const PairContactBar* bar) {
+    Readings readings(out_.pivot, is_curved() ? Readings::kIterative : Readings::kExact);
+    // prisms of a height field clip nothing
+    const bool clips =
+        (m_->opt.disableflags & mjDSBL_MULTICCD) == 0 && geom_[0].type != mjGEOM_HFIELD;
+    if (contacts.size() == 1) {
+      readings.add([&](PairBar& out) {
+        return nearest_pullback(geom_, PairContact(contacts[0]), is_curved() ? kCurved : kFlat,
+                                bar[0], out, Undetermined::kUnknown);
+      });
+    }
+    if (clips) clipped_readings(geom_, contacts, {bar, contacts.size()}, readings);
+    return readings.commit(out_);
+  }
+
+  bool is_curved() const {
+    return std::any_of(geom_.begin(), geom_.end(), [](const GeomPose& geom) {
+      return geom.type == mjGEOM_ELLIPSOID || geom.type == mjGEOM_CYLINDER;
+    });
+  }
+
   static PairContactBar contact_bar(const PairContact& contact, const ContactBar& bar) {
     PairContactBar out{.dist = bar.dist, .pos = bar.pos};
     contact_frame_pullback(contact.n, Vector3::Zero(), bar.frame, out.n, out.tangent);
@@ -63,6 +91,7 @@ class ConvexPair {
   PairBar& out_;
   std::array<GeomPose, 2> geom_;
   Detected found_;
+  std::array<PairContactBar, kMaxContacts> found_bar_ = {};
 };
 
 }  // namespace

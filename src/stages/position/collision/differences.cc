@@ -1,6 +1,7 @@
 #include "stages/position/collision/differences.h"
 
 #include <Eigen/Geometry>
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <type_traits>
@@ -12,11 +13,21 @@
 namespace diffmj {
 namespace {
 
-// Colliders in closed form have no noise; those that iterate need a step that stands out of it, and
-// so two of them. [m] and [rad]
-constexpr double kStep = 1e-6;
-constexpr double kIterativeStep = 2e-5;
-constexpr double kCurvedStep = 2e-3;  // of the smaller geom's radius
+// The steps to take, from the first down to the least, in units of the smaller geom's radius and in
+// rad; and how much a collider's results jump from pose to pose, in the same units.
+struct Steps {
+  double first, least, noise;
+};
+constexpr Steps kExact{.first = 1e-6, .least = 1e-8, .noise = 0};
+constexpr Steps kIterative{.first = 2e-4, .least = 2e-5, .noise = 1e-6};
+// polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
+// each other, only the direction of a cylinder's side is theirs
+constexpr Steps kCurved{.first = 2e-3, .least = 2e-4, .noise = 4e-6};
+constexpr Steps kClipped{.first = 1e-4, .least = 1e-5, .noise = 1e-7};
+constexpr double kShrink = 0.1;
+// a step is inside one case of the collider if its two sides differ by less than this, relative
+constexpr double kBent = 1e-3, kCurvedBent = 0.1;
+
 class PairDifferences {
  public:
   PairDifferences(const mjModel* m, mjModel* movable, mjData* d, int first, int n,
@@ -36,6 +47,11 @@ class PairDifferences {
     normal_bar_.fill(Vector3::Zero());
     tangent_bar_.fill(Vector3::Zero());
     detect(base_);
+    size_ = std::numeric_limits<double>::infinity();
+    for (int g : {g1_, g2_}) {
+      if (m_->geom_rbound[g] > 0) size_ = std::min(size_, m_->geom_rbound[g]);
+    }
+    if (size_ == std::numeric_limits<double>::infinity()) size_ = 1;  // two planes, without bounds
     reach_ = kSamePlace;
     for (int i = 0; i < base_.n; i++) {
       for (int j = 0; j < i; j++) {
@@ -67,7 +83,8 @@ class PairDifferences {
     if (!any) return;
     Vector6 second;  // the second alone
     for (int k = 0; k < 6; k++) {
-      if (!slope([&](double s) { move_pose(k, s); }, second[k])) second[k] = extremal_[k];
+      const auto move = [&](double s, Detected& found) { move_pose(k, s, found); };
+      if (!slope(move, k < 3 ? 1 : size_, second[k])) second[k] = extremal_[k];
     }
     out_.wrench[0] += together - second;
     out_.wrench[1] += second;
@@ -78,7 +95,7 @@ class PairDifferences {
   void detect(Detected& out) { detect_contacts(m_, d_, d_->contact[first_], out); }
 
   // the second geom by s along direction k: rotations about the pivot, then translations
-  void move_pose(int k, double s) {
+  void move_pose(int k, double s, Detected& found) {
     Eigen::Map<Vector3> xpos(d_->geom_xpos + 3 * g2_);
     Eigen::Map<Eigen::Matrix<double, 3, 3, Eigen::RowMajor>> xmat(d_->geom_xmat + 9 * g2_);
     const Vector3 xpos0 = xpos;
@@ -90,7 +107,7 @@ class PairDifferences {
     } else {
       xpos[k - 3] += s;
     }
-    detect(moved_);
+    detect(found);
     xpos = xpos0;
     xmat = xmat0;
   }
@@ -103,14 +120,14 @@ class PairDifferences {
       for (int k = 0; k < count; k++) {
         mjtNum& size = movable_->geom_size[3 * g + k];
         const double size0 = size;
-        const auto move = [&](double s) {
+        const auto move = [&](double s, Detected& found) {
           size = size0 + s;
-          detect(moved_);
+          detect(found);
           size = size0;
         };
         // gradient: a contact that is lost on both sides has no derivative in the size
         double value = 0;
-        if (slope(move, value)) out_.size[side][k] += value;
+        if (slope(move, size_, value)) out_.size[side][k] += value;
       }
     }
   }
@@ -129,64 +146,124 @@ class PairDifferences {
     }
   }
 
-  // how much the contacts have changed, weighted; false if one of them is not found again
-  bool change(double& sum) const {
-    sum = 0;
+  // what a contact has become after a step
+  struct Moved {
+    Detected found;
+    std::array<int, kMaxContacts> match = {};
+    bool all = false;
+  };
+
+  // each contact found again, no two of them in one place that were in two
+  void follow(Moved& moved) const {
+    moved.all = false;
+    std::array<int, kMaxContacts> taken;  // by which
+    taken.fill(-1);
     for (int i = 0; i < n_; i++) {
       const auto c = static_cast<size_t>(i);
       if (match_[c] < 0) continue;
       const mjPreContact& from = base_.contact[static_cast<size_t>(match_[c])];
-      const int j = moved_.nearest(from.pos, from.dist, from.normal);
-      if (j < 0) return false;
-      const mjPreContact& to = moved_.contact[static_cast<size_t>(j)];
+      const int j = moved.found.nearest(from.pos, from.dist, from.normal);
+      if (j < 0) return;
+      const mjPreContact& to = moved.found.contact[static_cast<size_t>(j)];
       if (mju_dist3(to.pos, from.pos) > reach_ || mju_dist3(to.normal, from.normal) > kSameNormal ||
           mju_dist3(to.tangent, from.tangent) > kSameNormal ||
           std::abs(to.dist - from.dist) > kSameDistance) {
-        return false;
+        return;
       }
+      int& by = taken[static_cast<size_t>(j)];
+      if (by >= 0 && mju_dist3(base_.contact[static_cast<size_t>(by)].pos, from.pos) > reach_) {
+        return;
+      }
+      by = match_[c];
+      moved.match[c] = j;
+    }
+    moved.all = true;
+  }
+
+  // how much the contacts have changed, weighted
+  double change(const Moved& moved) const {
+    double sum = 0;
+    for (int i = 0; i < n_; i++) {
+      const auto c = static_cast<size_t>(i);
+      if (match_[c] < 0) continue;
+      const mjPreContact &from = base_.contact[static_cast<size_t>(match_[c])],
+                         &to = moved.found.contact[static_cast<size_t>(moved.match[c])];
       sum += bar_[c].dist * (to.dist - from.dist) +
              bar_[c].pos.dot(Vector3(to.pos) - Vector3(from.pos)) +
              normal_bar_[c].dot(Vector3(to.normal) - Vector3(from.normal)) +
              tangent_bar_[c].dot(Vector3(to.tangent) - Vector3(from.tangent));
     }
-    return true;
+    return sum;
   }
 
-  // gradient: where a contact is lost on one side (a case of the collider ends), the other side
-  // alone is taken; where it is lost on both, what holds for extremal distances
+  // whether both sides of a step are of one case: what has changed by one is taken back by the
+  // other
+  bool is_straight(const Moved& plus, const Moved& minus, double h, const Steps& steps) const {
+    const double bent = steps.noise > 0 ? kCurvedBent : kBent;
+    for (int i = 0; i < n_; i++) {
+      const auto c = static_cast<size_t>(i);
+      if (match_[c] < 0) continue;
+      const Eigen::Vector<double, 10> at = numbers(base_.contact[static_cast<size_t>(match_[c])]),
+                                      up = numbers(
+                                          plus.found.contact[static_cast<size_t>(plus.match[c])]),
+                                      down = numbers(
+                                          minus.found.contact[static_cast<size_t>(minus.match[c])]);
+      const double first = (up - down).lpNorm<Eigen::Infinity>(),
+                   second = (up + down - 2 * at).lpNorm<Eigen::Infinity>();
+      if (second > bent * std::max(first, h) + steps.noise) return false;
+    }
+    return true;
+  }
+  // of a contact, in units of the smaller geom
+  Eigen::Vector<double, 10> numbers(const mjPreContact& contact) const {
+    Eigen::Vector<double, 10> out;
+    out << contact.dist / size_, Vector3(contact.pos) / size_, Vector3(contact.normal),
+        Vector3(contact.tangent);
+    return out;
+  }
+
+  // The slope along a direction: move(h, found) makes a step, in units of `unit`. Steps that leave
+  // the case of the collider are made smaller.
+  // gradient: if the least step leaves it too, on one side, the other alone is taken, and the mean
+  // of both if contacts are found again; where one is lost on both, what holds for extremal
+  // distances
   template <class Move>
-  bool slope(const Move& move, double& out) {
-    const bool two = is_iterative(m_, g1_, g2_);
-    const double h = two ? iterative_step() : kStep;
-    double plus = 0, minus = 0, plus2 = 0, minus2 = 0;
-    const auto at = [&](double s, double& sum) {
-      move(s);
-      return change(sum);
+  bool slope(const Move& move, double unit, double& out) {
+    const Steps steps = choose_steps();
+    const auto at = [&](double h, Moved& moved) {
+      move(h * unit, moved.found);
+      follow(moved);
+      return moved.all ? change(moved) / unit : 0;
     };
-    const bool up = at(h, plus) && (!two || at(2 * h, plus2));
-    const bool down = at(-h, minus) && (!two || at(-2 * h, minus2));
-    if (!up && !down) return false;
-    if (up && down) {
-      out = two ? (8 * (plus - minus) - plus2 + minus2) / (12 * h) : (plus - minus) / (2 * h);
-    } else {
-      out = up ? plus / h : -minus / h;
+    for (double h = steps.first;; h *= kShrink) {
+      const double plus = at(h, plus_), minus = at(-h, minus_);
+      const bool last = h * kShrink < 0.5 * steps.least, both = plus_.all && minus_.all;
+      if (both && (last || is_straight(plus_, minus_, h, steps))) {
+        out = (plus - minus) / (2 * h);
+        if (steps.noise > 0) {
+          const double plus2 = at(2 * h, plus_), minus2 = at(-2 * h, minus_);
+          if (plus_.all && minus_.all) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
+        }
+        return true;
+      }
+      if (!last) continue;
+      if (plus_.all) out = plus / h;
+      if (minus_.all) out = -minus / h;
+      return plus_.all || minus_.all;
     }
-    return true;
   }
 
-  // polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
-  // each other, which give several contacts, only the choice is theirs. Prisms of a height field
-  // have a contact each.
-  double iterative_step() const {
-    double size = std::numeric_limits<double>::infinity();
-    bool curved = false;
-    for (int g : {g1_, g2_}) {
-      curved =
-          curved || m_->geom_type[g] == mjGEOM_ELLIPSOID || m_->geom_type[g] == mjGEOM_CYLINDER;
-      if (m_->geom_rbound[g] > 0) size = std::min(size, m_->geom_rbound[g]);
-    }
-    const bool clipped = base_.n > 1 && m_->geom_type[g1_] != mjGEOM_HFIELD;
-    return curved && !clipped ? kCurvedStep * size : kIterativeStep;
+  Steps choose_steps() const {
+    if (!is_iterative(m_, g1_, g2_)) return kExact;
+    const auto has = [&](int type) {
+      return m_->geom_type[g1_] == type || m_->geom_type[g2_] == type;
+    };
+    const bool curved = has(mjGEOM_ELLIPSOID) || has(mjGEOM_CYLINDER);
+    // prisms of a height field have a contact each
+    const bool clipped = base_.n > 1 && !has(mjGEOM_HFIELD);
+    if (curved) return clipped ? kClipped : kCurved;
+    const bool native = (m_->opt.disableflags & mjDSBL_NATIVECCD) == 0;
+    return native && !has(mjGEOM_SDF) ? kExact : kIterative;
   }
 
   const mjModel* m_;
@@ -198,7 +275,9 @@ class PairDifferences {
   int g1_, g2_;
   Vector6 extremal_ = Vector6::Zero();  // about the pivot: δ(dist) = n · velocity
   double reach_ = 0;                    // a contact that is farther away is another one
-  Detected base_, moved_;
+  double size_ = 1;                     // of the smaller geom
+  Detected base_;
+  Moved plus_, minus_;
   std::array<int, kMaxContacts> match_ = {};
   std::array<Vector3, kMaxContacts> normal_bar_, tangent_bar_;
 };

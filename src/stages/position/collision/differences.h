@@ -3,7 +3,8 @@
 //
 // Distance, place, normal and tangent depend on the relative pose alone and move with both geoms
 // when those move together: six central differences, moving the second geom, give both wrenches.
-// They are taken with the collider's tolerances at machine precision.
+// They are taken with the collider's tolerances at machine precision, and with steps that stay
+// inside one of its cases.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_DIFFERENCES_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_DIFFERENCES_H_
 
@@ -14,7 +15,7 @@
 namespace diffmj {
 
 // Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms. Adds to out;
-// to its sizes only if they are wanted: four more calls of the collider per entry.
+// to its sizes only if they are wanted: two or more calls of the collider per entry.
 void differences_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                           bool want_size, Workspace& workspace, PairBar& out);
 

@@ -1,11 +1,12 @@
-// Flat faces of shapes, as polygons: of boxes and meshes, the tops of a height field's prisms, the
-// caps of cylinders, which MuJoCo takes for polygons of 16 corners where it clips them.
+// Flat faces of shapes, as polygons: of boxes and meshes, and the caps of cylinders, which MuJoCo
+// takes for polygons of 16 corners where it clips them.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_FACE_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_FACE_H_
 
 #include <array>
 
 #include "stages/position/collision/pair.h"
+#include "stages/position/collision/vertices.h"
 
 namespace diffmj {
 
@@ -16,23 +17,48 @@ struct Face {
   int size = -1;                     // the entry of size that is its distance from the centre
   int index = 0;                     // an axis, or which of a mesh's polygons
   double sign = 1;
-  std::array<Vector3, 3> top = {};  // of a prism, local
 
-  // Corner i, counted round.
+  // Corner i, counted round clockwise as seen from outside, in the order in which MuJoCo's collider
+  // has them. The face is the plane through the first.
   Vector3 corner(int i) const;
 };
 
-// The geom's face with this outward normal, or with one that is at most `angle` from it [rad], in
-// whose plane a point is. False if there is none.
-bool find_face(const GeomPose& geom, const Vector3& point, const Vector3& outward, double angle,
-               double tolerance, Face& out);
+constexpr int kCapCorners = 16;
 
-// The first edge of the geom's faces that a point is on, a and b its ends; boxes and meshes.
-bool find_edge(const GeomPose& geom, const Vector3& point, double tolerance, Vector3& a,
-               Vector3& b);
-
-// Whether a point is a corner of the geom.
-bool is_corner(const GeomPose& geom, const Vector3& point, double tolerance);
+// Calls fn(face) for the faces of a geom.
+template <class F>
+void visit_faces(const GeomPose& geom, const F& fn) {
+  const mjModel* m = geom.m;
+  Face face;
+  face.geom = &geom;
+  switch (geom.type) {
+    case mjGEOM_BOX:
+    case mjGEOM_CYLINDER:
+      face.n = geom.type == mjGEOM_BOX ? 4 : kCapCorners;
+      for (int k = geom.type == mjGEOM_BOX ? 0 : 2; k < 3; k++) {
+        for (const double sign : {-1.0, 1.0}) {
+          face.index = k;
+          face.size = geom.type == mjGEOM_BOX ? k : 1;
+          face.sign = sign;
+          face.normal = sign * geom.axis(k);
+          fn(face);
+        }
+      }
+      return;
+    case mjGEOM_MESH: {
+      const int id = m->geom_dataid[geom.id];
+      for (int k = m->mesh_polyadr[id]; k < m->mesh_polyadr[id] + m->mesh_polynum[id]; k++) {
+        face.index = k;
+        face.n = m->mesh_polyvertnum[k];
+        face.normal = geom.mat * Vector3(m->mesh_polynormal + 3 * static_cast<ptrdiff_t>(k));
+        fn(face);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
 
 // A corner moves with the geom's sizes: adds what a force on it does.
 void corner_size_pullback(const GeomPose& geom, const Vector3& corner, const Vector3& force,

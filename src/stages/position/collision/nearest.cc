@@ -10,8 +10,9 @@ constexpr size_t kMaxUnknowns = 6;  // of n and of two places
 
 // A x = b by elimination with full pivoting; A and b are overwritten.
 // gradient: what A does not determine (coincident centres, parallel edges) is left at 0
-void solve_small(size_t n, std::array<std::array<double, kMaxUnknowns>, kMaxUnknowns>& A,
-                 std::array<double, kMaxUnknowns>& b, std::array<double, kMaxUnknowns>& x) {
+// Returns the rank.
+size_t solve_small(size_t n, std::array<std::array<double, kMaxUnknowns>, kMaxUnknowns>& A,
+                   std::array<double, kMaxUnknowns>& b, std::array<double, kMaxUnknowns>& x) {
   std::array<size_t, kMaxUnknowns> column = {0, 1, 2, 3, 4, 5};
   size_t rank = 0;
   for (; rank < n; rank++) {
@@ -42,12 +43,13 @@ void solve_small(size_t n, std::array<std::array<double, kMaxUnknowns>, kMaxUnkn
     for (size_t j = i + 1; j < rank; j++) sum -= A[i][column[j]] * x[column[j]];
     x[column[i]] = sum / A[i][column[i]];
   }
+  return rank;
 }
 
 }  // namespace
 
-Vector3 nearest_pullback(const std::array<Feature, 2>& feature, const PairContact& contact,
-                         const PairContactBar& bar, double theta_bar, PairBar& out) {
+NearestResult nearest_pullback(const std::array<Feature, 2>& feature, const PairContact& contact,
+                               const PairContactBar& bar, double theta_bar, PairBar& out) {
   const Feature &f1 = feature[0], &f2 = feature[1];
   const Vector3& n = contact.n;
   const double length = contact.dist + f1.radius + f2.radius;
@@ -78,7 +80,7 @@ Vector3 nearest_pullback(const std::array<Feature, 2>& feature, const PairContac
     }
     g[2 + d1 + i] = f2.t[i].dot(half);
   }
-  solve_small(2 + d1 + d2, A, g, z);
+  const bool determined = solve_small(2 + d1 + d2, A, g, z) == 2 + d1 + d2;
 
   // the right-hand sides of (2), transposed; dist and pos through p1 and p2 themselves
   const Vector3 across = z[0] * e[0] + z[1] * e[1];
@@ -97,11 +99,12 @@ Vector3 nearest_pullback(const std::array<Feature, 2>& feature, const PairContac
       out.size[side][f.radius_size] += (side == 0 ? along : -along) - bar.dist;
     }
   }
-  return force[0];
+  return {.force = force[0], .determined = determined};
 }
 
 bool nearest_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                      const FeatureTolerance& tolerance, const PairContactBar& bar, PairBar& out) {
+                      const FeatureTolerance& tolerance, const PairContactBar& bar, PairBar& out,
+                      Undetermined rest) {
   std::array<Feature, 2> feature;
   for (int side = 0; side < 2; side++) {
     const auto k = static_cast<size_t>(side);
@@ -110,7 +113,10 @@ bool nearest_pullback(const std::array<GeomPose, 2>& geom, const PairContact& co
       return false;
     }
   }
-  nearest_pullback(feature, contact, bar, 0, out);
+  PairBar with = out;
+  const NearestResult result = nearest_pullback(feature, contact, bar, 0, with);
+  if (!result.determined && rest == Undetermined::kUnknown) return false;
+  out = with;
   return true;
 }
 

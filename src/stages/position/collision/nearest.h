@@ -18,14 +18,21 @@
 
 namespace diffmj {
 
-// Adds to out. theta_bar is a cotangent of the place on the first feature's first tangent. Returns
-// the force on the first feature's point: its cotangent.
-Vector3 nearest_pullback(const std::array<Feature, 2>& feature, const PairContact& contact,
-                         const PairContactBar& bar, double theta_bar, PairBar& out);
+struct NearestResult {
+  Vector3 force;           // on the first feature's point: its cotangent
+  bool determined = true;  // whether (2) has one solution
+};
 
-// The same with the features found; false, with nothing added, if there are none that fit.
+// Adds to out. theta_bar is a cotangent of the place on the first feature's first tangent.
+NearestResult nearest_pullback(const std::array<Feature, 2>& feature, const PairContact& contact,
+                               const PairContactBar& bar, double theta_bar, PairBar& out);
+
+// The same with the features found; false, with nothing added, if there are none that fit, or if
+// only a determined result is wanted and this one is not.
+enum class Undetermined { kZero, kUnknown };
 bool nearest_pullback(const std::array<GeomPose, 2>& geom, const PairContact& contact,
-                      const FeatureTolerance& tolerance, const PairContactBar& bar, PairBar& out);
+                      const FeatureTolerance& tolerance, const PairContactBar& bar, PairBar& out,
+                      Undetermined rest = Undetermined::kZero);
 
 }  // namespace diffmj
 

@@ -61,6 +61,15 @@ struct PairContact {
 struct PairContactBar {
   double dist = 0;
   Vector3 pos = Vector3::Zero(), n = Vector3::Zero(), tangent = Vector3::Zero();
+
+  bool any() const { return dist != 0 || !pos.isZero(0) || !n.isZero(0) || !tangent.isZero(0); }
+  PairContactBar& operator+=(const PairContactBar& other) {
+    dist += other.dist;
+    pos += other.pos;
+    n += other.n;
+    tangent += other.tangent;
+    return *this;
+  }
 };
 
 // Cotangents of the two geoms: wrenches about a pivot, and sizes.
