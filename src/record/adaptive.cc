@@ -15,6 +15,7 @@
 #include "record/input.h"
 #include "record/landing.h"
 #include "record/recorder.h"
+#include "record/stiffness.h"
 #include "record/trajectory.h"
 
 namespace diffmj {
@@ -37,6 +38,7 @@ class AdaptiveRollout {
         stop_(stop),
         workspace_(impl_),
         method_(impl_, *workspace_),
+        stiffness_(model, *workspace_),
         x_(impl_) {
     TendonRecordSize none(model.mj());
     none.numbers = none.objects = 0;
@@ -88,6 +90,7 @@ class AdaptiveRollout {
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_);
     t_.nstep = done;
+    stiffness_.warn(x_.time - t_.time[0], !controller_, t_.warnings);
     s.naccepted = nmade();
     s.nrejected = control_.nrejected;
     s.nevaluation = times_.count;
@@ -152,15 +155,32 @@ class AdaptiveRollout {
   bool fixed_step(int i, const IntervalInput& in, double next) {
     while (x_.time < next) {
       if (!steps_of_ && nmade() >= options_.stepping.max_steps) return budget_exhausted(i);
+      if (!steps_of_ && stable_step(i, in, next - x_.time) == 0) return not_finite(i);
       if (!method_.step(x_.start(), in, next - x_.time, times_)) return not_finite(i);
       if (!accept(i, in, next)) return false;
     }
     return true;
   }
 
+  // What the limit of stability leaves of a step of size h; 0 if the rates are not finite.
+  double stable_step(int i, const IntervalInput& in, double h) {
+    if (stiffness_.due(h, x_.start())) {
+      if (x_.nefc < 0) {
+        method_.begin(x_.start(), in, 0);
+        if (!method_.place(0) || !method_.evaluate(0, times_)) return 0;
+        remember_first_rates();
+      }
+      stiffness_.look(i, h, x_.start(), in);
+    }
+    return stiffness_.limited(h);
+  }
+
   // one attempt
   bool controlled_step(int i, const IntervalInput& in) {
     if (controller_->exhausted(control_)) return budget_exhausted(i);
+    const double wish = std::min(control_.h, in.end - x_.time), stable = stable_step(i, in, wish);
+    if (stable == 0) return not_finite(i);
+    if (stable < wish) control_.h = stable;
     const StepAttempt attempt = controller_->attempt(x_.time, in.end, control_);
     const double next = attempt.last ? in.end : x_.time + attempt.h, h = next - x_.time;
     double error = std::numeric_limits<double>::quiet_NaN();
@@ -256,6 +276,7 @@ class AdaptiveRollout {
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
     s.largest_step = std::max(s.largest_step, h);
+    if (!steps_of_) stiffness_.follow(h);
     x_.follow(method_, next, event);
     s.time.push_back(next);
     const BadState bad = find_bad_state(model_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
@@ -347,6 +368,7 @@ class AdaptiveRollout {
   WorkspaceLease workspace_;
   WarningCollector workspace_warnings_;
   RungeKutta method_;
+  Stiffness stiffness_;
   StepState x_;
   Trajectory t_;
   EvaluationTimes times_;

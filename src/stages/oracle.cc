@@ -280,6 +280,57 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   }
 }
 
+void oracle_linearize(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace) {
+  workspace.rows.set_base(workspace.data.get());
+  evaluate(impl, impl.mj(), problem, From::kActuation, workspace.base, workspace);
+}
+
+void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
+                        Vec act_dot_dot, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const auto nv = static_cast<size_t>(impl.nv), na = static_cast<size_t>(impl.na);
+  const CVec q_dot = x_dot.first(nv), v_dot = x_dot.subspan(nv, nv), w_dot = x_dot.last(na);
+
+  // the longest step that is small for every part of the state
+  double size = 0;
+  const auto measure = [&size](CVec part, double step) {
+    for (const double value : part) size = std::max(size, std::abs(value) / step);
+  };
+  measure(q_dot, workspace.zone.empty() ? kFreePositionStep : kPositionStep);
+  measure(v_dot, kVelocityStep);
+  measure(w_dot, kStep);
+  std::fill(a_dot.begin(), a_dot.end(), 0.0);
+  std::fill(act_dot_dot.begin(), act_dot_dot.end(), 0.0);
+  if (!(size > 0)) return;
+
+  double h = 1 / size;
+  const auto sample = [&] {
+    write_input(m, d, problem.in);
+    for (size_t k = 0; k < nv; k++) {
+      workspace.direction[k] = h * q_dot[k];
+      d->qvel[k] += h * v_dot[k];
+    }
+    for (size_t k = 0; k < na; k++) d->act[k] += h * w_dot[k];
+    mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+    return evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
+  };
+  if (!sample()) {
+    h = -h;
+    sample();
+  }
+  // workspace.F: g's own
+  for (size_t k = 0; k < nv; k++) {
+    const auto i = static_cast<Eigen::Index>(k);
+    workspace.F[k] = -(workspace.probe.g[i] - workspace.base.g[i]) / h;
+  }
+  newton_solve(workspace, workspace.F, a_dot);
+  for (size_t k = 0; k < na; k++) {
+    const auto j = static_cast<Eigen::Index>(k);
+    act_dot_dot[k] = (workspace.probe.act_dot[j] - workspace.base.act_dot[j]) / h;
+  }
+}
+
 void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
                                 const OracleMultipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace) {

@@ -1,0 +1,282 @@
+#include "integrate/stability.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+
+#include "mj/call.h"
+#include "stages/acceleration/actuation.h"
+#include "stages/acceleration/constraint_solve.h"
+#include "stages/cfd/field.h"
+#include "stages/oracle.h"
+
+namespace diffmj {
+namespace {
+
+// Steps this much shorter than the bound need no better estimate.
+constexpr double kFar = 4;
+// Products of a look, at least: the first has nothing to start from.
+constexpr int kFew = 3, kFirst = 5;
+// |J ξ - λ ξ| / |λ ξ|: an estimate that a step may be cut by.
+constexpr double kResidual = 0.05;
+// Of the random direction beside the one that is remembered.
+constexpr double kRandomShare = 0.1;
+// Steps between two looks.
+constexpr int kPatience = 16;
+
+}  // namespace
+
+Stability::Stability(const ModelImpl& impl, Workspace& workspace)
+    : impl_(impl),
+      workspace_(workspace),
+      polynomial_(*impl.tableau),
+      smallest_radius_(std::min(polynomial_.imaginary_limit(), polynomial_.real_limit())),
+      n_(2 * impl.nv + impl.na),
+      direction_(Eigen::VectorXd::Zero(n_)),
+      x_dot_(n_),
+      a_dot_(static_cast<size_t>(impl.nv)),
+      act_dot_dot_(static_cast<size_t>(impl.na)),
+      space_(n_, kMost + 1) {
+  const mjModel* m = impl.mj();
+  at_.resize(impl);
+  moved_.resize(impl);
+  scale_.resize(n_);
+  left_out_.resize(static_cast<size_t>(impl.na));
+  for (int j = 0; j < impl.na; j++) {
+    const int i = impl.act_actuator[static_cast<size_t>(j)];
+    left_out_[static_cast<size_t>(j)] =
+        m->actuator_dyntype[i] == mjDYN_FILTEREXACT || actuator_disabled(m, i);
+  }
+}
+
+bool Stability::due(double h, const StepStart& start) const {
+  if (n_ == 0 || start.let_go) return false;
+  if (!looked_ || since_ >= patience_) return true;
+  if (rough_ && kFar * h > bound_) return true;
+  return since_ > 1 && start.nefc >= 0 && (start.nefc != nefc_ || start.active != active_);
+}
+
+double Stability::growth(double h) const {
+  const double excess = polynomial_.excess(h * eigenvalue_);
+  return excess > 1 ? std::log(excess) : 0;
+}
+
+OracleProblem Stability::problem() const {
+  return {.in = input_, .qacc = at_.qacc, .F = {}, .act_from = {}, .act_dot_from = {}};
+}
+
+// what products are differences of
+void Stability::evaluate(const StepStart& start, const IntervalInput& in) {
+  std::copy(start.qpos.begin(), start.qpos.end(), at_.qpos.begin());
+  std::copy(start.qvel.begin(), start.qvel.end(), at_.qvel.begin());
+  std::copy(start.act.begin(), start.act.end(), at_.act.begin());
+  std::copy(start.qacc.begin(), start.qacc.end(), at_.qacc.begin());
+  for (int j = 0; j < impl_.nu; j++) {
+    at_.ctrl[static_cast<size_t>(j)] = in.control(start.time, j);
+  }
+  input_ = {.time = start.time,
+            .qpos = at_.qpos,
+            .qvel = at_.qvel,
+            .act = at_.act,
+            .qacc_warmstart = at_.qacc,
+            .ctrl = at_.ctrl,
+            .qfrc_applied = in.qfrc_applied,
+            .xfrc_applied = in.xfrc_applied};
+  // gradient: contacts from distance count where the motion has them, not in the adjoint alone
+  if (cfd_forward(impl_)) {
+    cfd_field(impl_, input_, at_.qacc, workspace_);
+    const mjData* d = workspace_.data.get();
+    std::copy(d->qacc, d->qacc + impl_.nv, at_.qacc.begin());
+    std::copy(d->act_dot, d->act_dot + impl_.na, at_.act_dot.begin());
+    return;
+  }
+  evaluate_stages(impl_, input_, workspace_);
+  newton_factorize(impl_.mj(), workspace_.data.get(), at_.qacc, workspace_);
+  oracle_linearize(impl_, problem(), workspace_);
+}
+
+// y = J x, both in the norm's scale
+void Stability::product(Eigen::Ref<const Eigen::VectorXd> x, Eigen::Ref<Eigen::VectorXd> y) {
+  const int nv = impl_.nv, na = impl_.na;
+  x_dot_ = x.cwiseQuotient(scale_);
+  const CVec x_dot(x_dot_.data(), static_cast<size_t>(n_));
+  if (cfd_forward(impl_)) {
+    field_difference(x_dot);
+  } else {
+    oracle_pushforward(impl_, problem(), x_dot, a_dot_, act_dot_dot_, workspace_);
+  }
+  y.head(nv) = x_dot_.segment(nv, nv);
+  y.segment(nv, nv) = eigen(CVec(a_dot_));
+  for (int j = 0; j < na; j++) {
+    const auto k = static_cast<size_t>(j);
+    y[2 * nv + j] = left_out_[k] ? 0 : act_dot_dot_[k];
+  }
+  y.array() *= scale_.array();
+}
+
+// the field with contacts from distance is smooth: a difference of it
+void Stability::field_difference(CVec x_dot) {
+  constexpr double kStep = 1e-6;
+  const auto nv = static_cast<size_t>(impl_.nv), na = static_cast<size_t>(impl_.na);
+  const double size = eigen(x_dot).lpNorm<Eigen::Infinity>();
+  const double h = size > 0 ? kStep / size : 0;
+  Workspace::Stage& to = moved_;
+  to.qpos = at_.qpos;
+  for (size_t k = 0; k < nv; k++) {
+    to.u[k] = h * x_dot[k];
+    to.qvel[k] = at_.qvel[k] + h * x_dot[nv + k];
+  }
+  for (size_t k = 0; k < na; k++) to.act[k] = at_.act[k] + h * x_dot[2 * nv + k];
+  mj_call("mj_integratePos", [&] { mj_integratePos(impl_.mj(), to.qpos.data(), to.u.data(), 1); });
+  StepInput in = input_;
+  in.qpos = to.qpos;
+  in.qvel = to.qvel;
+  in.act = to.act;
+  cfd_field(impl_, in, at_.qacc, workspace_);
+  const mjData* d = workspace_.data.get();
+  for (size_t k = 0; k < nv; k++) a_dot_[k] = h > 0 ? (d->qacc[k] - at_.qacc[k]) / h : 0;
+  for (size_t k = 0; k < na; k++) {
+    act_dot_dot_[k] = h > 0 ? (d->act_dot[k] - at_.act_dot[k]) / h : 0;
+  }
+}
+
+void Stability::set_scale() {
+  const mjModel* m = impl_.mj();
+  const int nv = impl_.nv;
+  for (int k = 0; k < nv; k++) {
+    const double root = std::sqrt(std::max(m->dof_M0[k], mjMINVAL));
+    scale_[k] = root * s_;
+    scale_[nv + k] = root;
+  }
+  scale_.tail(impl_.na).setConstant(kappa_);
+}
+
+void Stability::add_random(Eigen::Index first, Eigen::Index n, double size) {
+  constexpr double kHalf = 0.5 * static_cast<double>(std::minstd_rand::max());
+  auto part = space_.col(kMost).segment(first, n);
+  for (Eigen::Index k = 0; k < n; k++) {
+    const Eigen::Index j = first + k - 2 * impl_.nv;
+    part[k] = j >= 0 && left_out_[static_cast<size_t>(j)]
+                  ? 0
+                  : static_cast<double>(random_()) / kHalf - 1;
+  }
+  const double norm = part.norm();
+  if (norm > 0) space_.col(0).segment(first, n) += (size / norm) * part;
+}
+
+// The scales are unknown: positions tell by what they accelerate, and activations do.
+//   s² = |∂a/∂q ξ| / |ξ|,     kappa = |∂a/∂w ξ| / (s |ξ|)
+void Stability::find_scales() {
+  const int nv = impl_.nv, na = impl_.na;
+  s_ = kappa_ = 1;
+  set_scale();
+  auto from = space_.col(0), to = space_.col(1);
+  from.setZero();
+  add_random(0, nv, 1);
+  product(from, to);
+  s_ = std::max(std::sqrt(to.segment(nv, nv).norm()), 1.0);
+  if (na > 0) {
+    from.setZero();
+    add_random(2 * nv, na, 1);
+    product(from, to);
+    const double response = to.segment(nv, nv).norm() / s_;
+    if (response > 0) kappa_ = response;
+  }
+  set_scale();
+}
+
+double Stability::ritz_bound(int m) {
+  using Square = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, kMost, kMost>;
+  const Eigen::EigenSolver<Square> solver(projected_.topLeftCorner(m, m));
+  const auto& values = solver.eigenvalues();
+  double best = std::numeric_limits<double>::infinity();
+  Eigen::Index which = 0;
+  for (Eigen::Index k = 0; k < m; k++) {
+    if (std::abs(values[k]) > std::abs(values[which])) which = k;
+  }
+  // the largest first: most others then cannot count
+  const auto look = [&](Eigen::Index k) {
+    const double size = std::abs(values[k]);
+    if (size * best <= smallest_radius_) return;
+    const double bound = polynomial_.limit(values[k]) / size;
+    if (bound >= best) return;
+    best = bound;
+    which = k;
+  };
+  look(which);
+  for (Eigen::Index k = 0; k < m; k++) look(k);
+  eigenvalue_ = values[which];
+  const auto vector = solver.eigenvectors().col(which);
+  ritz_last_ = std::abs(vector[m - 1]) / vector.norm();
+  ritz_ = vector.real();
+  return best;
+}
+
+void Stability::look(double h, const StepStart& start, const IntervalInput& in) {
+  evaluate(start, in);
+  const bool first = !looked_;
+  if (first) find_scales();
+  const int fewest = first ? kFirst : kFew;
+
+  // what is remembered, and a random direction
+  auto begin = space_.col(0);
+  begin = direction_.cwiseProduct(scale_);
+  const double norm = begin.norm();
+  if (norm > 0) begin /= norm;
+  add_random(0, n_, norm > 0 ? kRandomShare : 1);
+  begin.normalize();
+
+  const double before = bound_;
+  const auto most = static_cast<int>(std::min<Eigen::Index>(kMost, n_));
+  bool good = false;
+  int m = 0;
+  while (!good) {
+    auto next = space_.col(m + 1);
+    product(space_.col(m), next);
+    if (!next.allFinite()) return;  // nothing is learnt
+    const double size = next.norm();
+    for (int i = 0; i <= m; i++) projected_(i, m) = 0;
+    // twice: once leaves what rounding does
+    for (int pass = 0; pass < 2; pass++) {
+      for (int i = 0; i <= m; i++) {
+        const double share = space_.col(i).dot(next);
+        projected_(i, m) += share;
+        next -= share * space_.col(i);
+      }
+    }
+    const double rest = next.norm();
+    m++;
+    // differences leave so much
+    const bool whole = m == n_ || rest <= 1e-6 * size;
+    if (!whole && m < std::min(fewest, most)) {
+      projected_(m, m - 1) = rest;
+      next /= rest;
+      continue;
+    }
+    bound_ = ritz_bound(m);
+    const double residual = rest * ritz_last_;
+    good = whole || residual <= kResidual * std::abs(eigenvalue_);
+    if (good || kFar * h <= bound_ || m == most) break;
+    projected_(m, m - 1) = rest;
+    next /= rest;
+  }
+  rough_ = !good && m < most;
+
+  direction_.noalias() = space_.leftCols(m) * ritz_;
+  direction_.array() /= scale_.array();
+  const double largest = direction_.size() ? direction_.lpNorm<Eigen::Infinity>() : 0;
+  if (largest > 0) direction_ /= largest;
+  s_ = std::max(std::abs(eigenvalue_), 1.0);
+  set_scale();
+
+  // the same again: it can wait longer
+  const bool same = std::abs(bound_ - before) <= 0.1 * bound_;
+  const bool far = kFar * h <= bound_;
+  patience_ = first ? 2 : same || far ? std::min(2 * patience_, kPatience) : 2;
+  since_ = 0;
+  looked_ = true;
+  nefc_ = start.nefc;
+  active_ = start.active;
+}
+
+}  // namespace diffmj

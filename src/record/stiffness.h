@@ -1,0 +1,66 @@
+// Steps of a rollout kept within the method's limit of stability, and what is said where that limit,
+// not the tolerance, decided on them.
+#ifndef DIFFMJ_RECORD_STIFFNESS_H_
+#define DIFFMJ_RECORD_STIFFNESS_H_
+
+#include <complex>
+#include <string>
+#include <vector>
+
+#include "diffmj/rollout.h"
+#include "integrate/stability.h"
+#include "model/workspace.h"
+
+namespace diffmj {
+
+class Stiffness {
+ public:
+  Stiffness(const Model& model, Workspace& workspace);
+
+  // Whether look() should come before a step of this size [s].
+  bool due(double h, const StepStart& start) const { return stability_.due(h, start); }
+  // Estimates the limit at the start of a step in interval i, whose rates are known.
+  void look(int i, double h, const StepStart& start, const IntervalInput& in);
+  // [s] The step to make instead of one of size h.
+  double limited(double h);
+  // A step of size h was made.
+  void follow(double h);
+
+  // What there is to say about the rollout: nothing, or one warning. Uses the workspace's mjData.
+  // constant: steps were of one size, whatever the limit.
+  void warn(double duration, bool constant, std::vector<Warning>& warnings);
+
+ private:
+  // The last state at which the limit counted.
+  struct Mode {
+    int interval = -1;
+    double time = 0;
+    std::vector<double> qpos, qvel, act, ctrl, qacc;  // nq, nv, na, nu, nv
+    CVec qfrc_applied, xfrc_applied;
+    std::vector<double> direction;  // 2 nv + na
+    std::complex<double> eigenvalue;
+    double limit = 0;  // [s]
+  };
+  struct Cause {
+    std::string what, remedy;
+  };
+
+  bool is_activation(int& which);
+  Cause find_cause();
+  std::string constraint_name(int row) const;
+
+  const Model& model_;
+  const ModelImpl& impl_;
+  Workspace& workspace_;
+  Stability stability_;
+  Mode mode_;
+  bool limits_ = false;  // the next step
+  int first_ = -1;       // interval of the first such step
+  int count_ = 0;
+  double time_ = 0;    // [s] in such steps
+  double growth_ = 0;  // ln of what steps added to perturbations beyond what the motion does
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_RECORD_STIFFNESS_H_
