@@ -22,17 +22,31 @@ struct CheckOptions {
   std::function<void(double)> progress = {};
 };
 
-// One random direction: the adjoint's number, Ridders' differences of the steps, their error bar.
+// One random direction: the adjoint's number, differences of the steps, their error bar.
+//
+// The adjoint is the derivative on the side that the rollout is on: of the constraints that act,
+// the zones they are in, the clamps that hold. Differences count only where their samples are on
+// that side, too.
 struct CheckDirection {
   double adjoint = 0;
   double differences = 0;
   double error_bar = 0;  // Ridders' own estimate
-  double error = 0;      // |adjoint - differences| / scale
-  // inconclusive: the error bar alone exceeds the tolerance (a kink, or a solver that is too loose)
-  enum class Verdict { kAgrees, kDiffers, kInconclusive } verdict = Verdict::kAgrees;
+  double error = 0;      // |adjoint - differences| / scale; step by step: the largest
+  // inconclusive: the error bar alone exceeds the tolerance. at a kink: neither side of any useful
+  // step, in any direction that was tried, stays on the side that the rollout is on.
+  enum class Verdict { kAgrees, kDiffers, kInconclusive, kAtKink } verdict = Verdict::kAgrees;
+  // central: differences of the whole rollout, from both sides. one-sided: from the side that the
+  // rollout is on. stepwise: the whole rollout is at a kink on both sides, so every step was
+  // compared by itself, in a direction of its own that leads away from the kinks there; the numbers
+  // are sums.
+  enum class Method { kCentral, kOneSided, kStepwise } method = Method::kCentral;
+  int step = -1;          // stepwise, or at a kink: the step with the largest error
+  std::string kink = {};  // at a kink: what switches there
 };
 
-const char* verdict_name(CheckDirection::Verdict verdict);  // "agrees", "differs", "inconclusive"
+// "agrees", "differs", "inconclusive", "at a kink"
+const char* verdict_name(CheckDirection::Verdict verdict);
+const char* method_name(CheckDirection::Method method);  // "central", "one-sided", "stepwise"
 
 // A place along the rollout that is near to a change of the active set.
 struct Kink {
@@ -57,6 +71,9 @@ struct ConstraintKinks {
 
 struct CheckReport {
   bool passed = false;  // every direction agrees
+  // Why it did not pass, in one line: what differs and where it comes from, or what is in the way
+  // of differences. Empty if it passed.
+  std::string reason;
   std::vector<CheckDirection> directions;
   // Max over steps of |M a - τ - Jᵀf| / (1 + |M a|), the model's solver as it is: how far from its
   // optimum, whose derivative is taken, it stopped.

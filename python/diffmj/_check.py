@@ -18,8 +18,16 @@ class CheckDirection:
         differences: the derivative by extrapolated differences of mj_step; with an explicit
             Runge-Kutta method of its steps, whose sizes are held.
         error_bar: the differences' own estimate of their error.
-        error: |adjoint - differences|, relative.
-        verdict: "agrees", "differs", or "inconclusive": the error bar alone exceeds the tolerance.
+        error: |adjoint - differences|, relative; step by step, the largest one.
+        verdict: "agrees", "differs", "inconclusive" (the error bar alone exceeds the tolerance) or
+            "at a kink" (no useful difference stays on the side of all switches that the rollout is
+            on, in any direction that was tried).
+        method: "central" (differences from both sides), "one-sided" (from the side that the rollout
+            is on) or "stepwise": the whole rollout is at a kink on both sides, so every step was
+            compared by itself, in a direction that leads away from the kinks there; the numbers are
+            sums over the steps.
+        step: stepwise or at a kink, the step with the largest error; else -1.
+        kink: at a kink, what switches there.
     """
 
     adjoint: float
@@ -27,6 +35,9 @@ class CheckDirection:
     error_bar: float
     error: float
     verdict: str
+    method: str = "central"
+    step: int = -1
+    kink: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,8 @@ class CheckReport:
 
     Attributes:
         passed: every direction agrees.
+        reason: why it did not pass, in one line: what differs and where that comes from, or what is
+            in the way of differences. Empty if it passed.
         directions: one CheckDirection per random direction.
         solver_residual: of MuJoCo's constraint solver, largest over the steps, relative.
         adjoint_residual: of the linear solve of the adjoint, largest over the steps, relative.
@@ -117,6 +130,7 @@ class CheckReport:
     """
 
     passed: bool
+    reason: str
     directions: list[CheckDirection]
     solver_residual: float
     adjoint_residual: float
@@ -138,8 +152,18 @@ class CheckReport:
         """Made by `Simulator.check`."""
         return cls(
             passed=record.passed,
+            reason=record.reason,
             directions=[
-                CheckDirection(d.adjoint, d.differences, d.error_bar, d.error, d.verdict)
+                CheckDirection(
+                    d.adjoint,
+                    d.differences,
+                    d.error_bar,
+                    d.error,
+                    d.verdict,
+                    d.method,
+                    d.step,
+                    d.kink,
+                )
                 for d in record.directions
             ],
             solver_residual=record.solver_residual,
@@ -178,12 +202,12 @@ class CheckReport:
             f"  {agree} of {n} random directions agree to {self.tolerance:g} "
             f"over nstep = {self.nstep}",
             "",
-            "         adjoint      differences    +/-        error      verdict",
+            "         adjoint      differences    +/-        error      verdict       differences",
         ]
         for d in self.directions:
             lines.append(
                 f"  {d.adjoint:15.8e}  {d.differences:15.8e}  {d.error_bar:8.1e}  {d.error:8.1e}"
-                f"   {d.verdict}"
+                f"   {d.verdict:12}  {d.method}"
             )
         path = [self.path + (f" ({self.path_reason})" if self.path_reason else "")]
         if self.oracle_difference >= 0:
@@ -201,6 +225,7 @@ class CheckReport:
         if len(self.kinks) > _KINKS_PRINTED:
             kinks.append(f"and {len(self.kinks) - _KINKS_PRINTED} more in report.kinks")
         rows = [
+            ("because", [self.reason] if self.reason else []),
             ("solver residual", [f"{self.solver_residual:.1e}"]),
             ("adjoint residual", [f"{self.adjoint_residual:.1e}"]),
             ("nearest kink", [nearest]),

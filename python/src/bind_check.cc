@@ -10,7 +10,10 @@ void bind_check(nb::module_& m) {
       .def_ro("differences", &CheckDirection::differences)
       .def_ro("error_bar", &CheckDirection::error_bar)
       .def_ro("error", &CheckDirection::error)
-      .def_prop_ro("verdict", [](const CheckDirection& d) { return verdict_name(d.verdict); });
+      .def_prop_ro("verdict", [](const CheckDirection& d) { return verdict_name(d.verdict); })
+      .def_prop_ro("method", [](const CheckDirection& d) { return method_name(d.method); })
+      .def_ro("step", &CheckDirection::step)
+      .def_ro("kink", &CheckDirection::kink);
 
   nb::class_<Kink>(m, "Kink", "A place near to a change of the active set.")
       .def_ro("what", &Kink::what)
@@ -25,6 +28,7 @@ void bind_check(nb::module_& m) {
 
   nb::class_<CheckReport>(m, "CheckReport", "What check_gradient() found.")
       .def_ro("passed", &CheckReport::passed)
+      .def_ro("reason", &CheckReport::reason)
       .def_ro("directions", &CheckReport::directions)
       .def_ro("solver_residual", &CheckReport::solver_residual)
       .def_ro("adjoint_residual", &CheckReport::adjoint_residual)

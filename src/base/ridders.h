@@ -25,6 +25,23 @@ struct RiddersResult {
 // nearby) nor one that is too small (rounding, a loose solver) decides.
 RiddersResult ridders(const std::function<double(double)>& f, const RiddersOptions& options = {});
 
+// A value of f that counts, or one from beyond a kink.
+struct RiddersSample {
+  double value = 0;
+  bool valid = true;
+};
+// Of the same kind, where some samples do not count: central differences where both sides do, and
+// the slopes on either side. The error bar is infinite where too few samples count.
+struct RiddersSides {
+  RiddersResult central, plus, minus;  // their corner is not set
+  // The same slopes of either side without f(0): if it lies beyond a kink that is much nearer than
+  // the samples.
+  RiddersResult plus_beyond, minus_beyond;
+};
+// f(0) is f0. Stops as soon as every slope that has samples is known to enough.
+RiddersSides ridders_sides(const std::function<RiddersSample(double)>& f, double f0, double enough,
+                           const RiddersOptions& options = {});
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_BASE_RIDDERS_H_

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <random>
 
-#include "base/ridders.h"
+#include "check/directions.h"
 #include "check/kinks.h"
+#include "check/rollout_function.h"
 #include "check/survey.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
@@ -25,144 +27,11 @@
 namespace diffmj {
 namespace {
 
-using Vector = std::vector<double>;
-constexpr RiddersOptions kRidders = {};
-
-double dot(const Vector& a, const Vector& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); i++) sum += a[i] * b[i];
-  return sum;
+std::string number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", x);
+  return text;
 }
-
-Vector random_vector(size_t n, double scale, std::mt19937& random) {
-  std::normal_distribution<double> normal;
-  Vector x(n);
-  for (double& value : x) value = scale * normal(random);
-  return x;
-}
-
-Vector flat(const Gradient& g) {
-  Vector out;
-  for (const Vector* part : {&g.qpos_tangent, &g.qvel, &g.act, &g.ctrl}) {
-    out.insert(out.end(), part->begin(), part->end());
-  }
-  return out;
-}
-
-// The rollout as a function of z = (tangent of the initial state, every control): the weighted sum
-// of how far all its states move from those of the base rollout.
-class RolloutFunction {
- public:
-  RolloutFunction(const Model& model, const RolloutInput& input, const CheckOptions& options,
-                  std::mt19937& random)
-      : model_(model),
-        input_(input),
-        nstep_(options.nstep),
-        options_{.interrupted = options.interrupted} {
-    const State initial = default_state(model);
-    const auto start = [](CVec given, const Vector& otherwise) {
-      return given.empty() ? otherwise : Vector(given.begin(), given.end());
-    };
-    x_ = {.time = input.time,
-          .qpos = start(input.qpos, initial.qpos),
-          .qvel = start(input.qvel, initial.qvel),
-          .act = start(input.act, initial.act)};
-    const auto nu = static_cast<size_t>(model.nu());
-    ctrl_.assign(static_cast<size_t>(nstep_) * nu, 0.0);
-    for (int i = 0; i < nstep_; i++) {
-      const CVec row = input_row(input.ctrl, i, model.nu());
-      std::copy(row.begin(), row.end(), ctrl_.begin() + static_cast<ptrdiff_t>(nu) * i);
-    }
-    base_ = run(Vector(size(), 0.0));
-    if (!base_.ok()) throw InputError("check: the rollout fails: " + base_.message);
-    // losses are sums over states: keep the weight of each independent of their number
-    const auto rows = static_cast<size_t>(nstep_ + 1);
-    const double scale = 1 / std::sqrt(static_cast<double>(rows));
-    qpos_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
-    qvel_bar = random_vector(rows * static_cast<size_t>(model.nv()), scale, random);
-    act_bar = random_vector(rows * static_cast<size_t>(model.na()), scale, random);
-  }
-
-  // A control at its bound has a corner there: differences across it mean nothing. Sets what
-  // belongs to such controls in a direction to zero and returns how many there are.
-  int hold_controls_at_bounds(double step, Vector& u) const {
-    const mjModel* m = model_.mj();
-    if (m->opt.disableflags & mjDSBL_CLAMPCTRL) return 0;
-    const auto nu = static_cast<size_t>(model_.nu());
-    int held = 0;
-    for (size_t i = 0; i < ctrl_.size(); i++) {
-      const size_t j = i % nu;
-      if (!m->actuator_ctrllimited[j]) continue;
-      const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
-      if (std::min(std::abs(ctrl_[i] - low), std::abs(ctrl_[i] - high)) > step) continue;
-      u[static_cast<size_t>(model_.ntangent()) + i] = 0;
-      held += i < nu ? 1 : 0;
-    }
-    return held;
-  }
-
-  size_t size() const { return static_cast<size_t>(model_.ntangent()) + ctrl_.size(); }
-  const Trajectory& base() const { return base_; }
-
-  double operator()(const Vector& z) const {
-    const Trajectory t = run(z);
-    // a perturbed rollout that fails is no value at all; the error bar then says so
-    if (!t.ok()) return std::numeric_limits<double>::quiet_NaN();
-    Vector dq(static_cast<size_t>(t.nv));
-    double sum = 0;
-    for (int i = 0; i <= t.nstep; i++) {
-      mj_call("mj_differentiatePos", [&] {
-        mj_differentiatePos(model_.mj(), dq.data(), 1, row(base_.qpos, i, t.nq).data(),
-                            row(t.qpos, i, t.nq).data());
-      });
-      const auto at = static_cast<size_t>(i) * dq.size();
-      for (size_t k = 0; k < dq.size(); k++) {
-        sum += qpos_bar[at + k] * dq[k] + qvel_bar[at + k] * (t.qvel[at + k] - base_.qvel[at + k]);
-      }
-    }
-    for (size_t k = 0; k < act_bar.size(); k++) sum += act_bar[k] * (t.act[k] - base_.act[k]);
-    return sum;
-  }
-
-  // by the model itself, or by another that differs in its path or adjoint only
-  Vector gradient(const Model& by) const {
-    Trajectory t = base_;
-    t.model_id = by.impl().id;
-    return flat(rollout_pullback(by, t, cotangents(), options_));
-  }
-  Cotangents cotangents() const {
-    return {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar};
-  }
-
-  Vector qpos_bar, qvel_bar, act_bar;
-
- private:
-  Trajectory run(const Vector& z) const {
-    const auto n = static_cast<size_t>(model_.ntangent());
-    const State x = plus(model_, x_, CVec(z).first(n));
-    Vector ctrl = ctrl_;
-    for (size_t i = 0; i < ctrl.size(); i++) ctrl[i] += z[n + i];
-    RolloutInput input = input_;
-    input.qpos = x.qpos;
-    input.qvel = x.qvel;
-    input.act = x.act;
-    input.ctrl = ctrl;
-    RolloutOptions options = options_;
-    // step sizes are not differentiated: they stay those of the base rollout
-    if (model_.is_adaptive() && base_.nstep == nstep_) options.steps_of = &base_;
-    Trajectory t = rollout(model_, input, nstep_, options);
-    if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
-    return t;
-  }
-
-  const Model& model_;
-  RolloutInput input_;
-  int nstep_;
-  RolloutOptions options_;
-  State x_;
-  Vector ctrl_;
-  Trajectory base_;
-};
 
 // |M a - qfrc_smooth - Jᵀ f(y)| / (1 + |M a|): how far the solver stopped from its optimum. The
 // stages and y must be those of qacc.
@@ -181,32 +50,6 @@ double solver_residual(const mjModel* m, const mjData* d, const Vector& qacc,
     residual += std::pow(Ma[k] - d->qfrc_smooth[k] - JTf[k], 2);
   }
   return std::sqrt(residual) / (1 + std::sqrt(dot(Ma, Ma)));
-}
-
-// The states that steps began at, with the number of the step, or of the interval the step is in.
-template <class Look>
-void for_each_step(const Model& model, const Trajectory& t, Look&& look) {
-  if (!model.is_adaptive()) {
-    for (int i = 0; i < t.nstep; i++) look(i, step_input(t, i));
-    return;
-  }
-  Vector ctrl(static_cast<size_t>(t.nu));
-  const std::vector<int>& first = t.solver.first_step;
-  for (int i = 0; i < t.nstep; i++) {
-    const IntervalInput in = interval_input(model, t, i);
-    for (int n = first[static_cast<size_t>(i)]; n < first[static_cast<size_t>(i) + 1]; n++) {
-      const MadeStep step = kept_step(model, t, n);
-      for (int j = 0; j < t.nu; j++) ctrl[static_cast<size_t>(j)] = in.control(step.time, j);
-      look(i, {.time = step.time,
-               .qpos = step.qpos,
-               .qvel = step.qvel,
-               .act = step.act,
-               .qacc_warmstart = {},
-               .ctrl = ctrl,
-               .qfrc_applied = in.qfrc_applied,
-               .xfrc_applied = in.xfrc_applied});
-    }
-  }
 }
 
 // residuals and kinks at the states of the user's own rollout, its solver as it is
@@ -235,24 +78,6 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   });
   report.nearest_kink = kinks.nearest();
   report.kinks = kinks.constraints();
-}
-
-// typical is what a random direction sees of the gradient, |gradient|/√n: a direction that is
-// almost orthogonal to it has the rounding of the whole
-CheckDirection compare(double adjoint, const RiddersResult& numeric, double typical,
-                       double tolerance) {
-  CheckDirection out{.adjoint = adjoint,
-                     .differences = numeric.derivative,
-                     .error_bar = std::max(numeric.error_bar, numeric.corner)};
-  const double scale = std::max({std::abs(adjoint), std::abs(numeric.derivative), typical, 1e-12});
-  out.error = std::abs(adjoint - numeric.derivative) / scale;
-  using Verdict = CheckDirection::Verdict;
-  if (!(out.error_bar <= tolerance * scale)) {  // NaN is not agreement
-    out.verdict = Verdict::kInconclusive;
-  } else {
-    out.verdict = out.error <= tolerance ? Verdict::kAgrees : Verdict::kDiffers;
-  }
-  return out;
 }
 
 // The largest difference of two gradients, relative to the largest entry of the first.
@@ -345,29 +170,97 @@ std::string compare_with_continuous(const Model& model, Adjoint adjoint,
   }
 }
 
+// Why a report did not pass.
+std::string reason_of(const CheckReport& report) {
+  using Verdict = CheckDirection::Verdict;
+  for (const Verdict verdict : {Verdict::kDiffers, Verdict::kAtKink, Verdict::kInconclusive}) {
+    const CheckDirection* worst = nullptr;
+    int count = 0;
+    for (const CheckDirection& d : report.directions) {
+      if (d.verdict != verdict) continue;
+      count++;
+      if (!worst || d.error > worst->error) worst = &d;
+    }
+    if (!worst) continue;
+    std::string out = std::to_string(count) + " of " + std::to_string(report.directions.size()) +
+                      " directions " + (verdict == Verdict::kDiffers ? "differ" : "are undecided");
+    if (worst->step >= 0) out += ", at step " + std::to_string(worst->step);
+    if (verdict == Verdict::kDiffers) return out + ", by up to " + number(worst->error);
+    if (!worst->kink.empty()) return out + ": " + worst->kink;
+    return out + ": differences do not converge";
+  }
+  return {};
+}
+
+// Random directions, over the whole rollout where it stays on its pieces, else step by step.
+void check_directions(const Model& model, const RolloutFunction& function, const Vector& gradient,
+                      const CheckOptions& options, std::mt19937& random, CheckReport& report) {
+  std::optional<StepwiseCheck> steps;
+  for (int i = 0; i < options.directions; i++) {
+    if (options.interrupted && options.interrupted()) throw Interrupted("check: interrupted");
+    if (options.progress) options.progress(static_cast<double>(i) / options.directions);
+    Vector u = random_vector(function.size(), 1, random);
+    const double length = std::sqrt(dot(u, u));
+    for (double& value : u) value /= length;
+    CheckDirection found = check_rollout(function, gradient, u, options.tolerance);
+    if (found.verdict != CheckDirection::Verdict::kAgrees) {
+      if (!steps) steps.emplace(model, function, options.tolerance);
+      const CheckDirection stepwise = steps->direction(random);
+      // what the whole rollout says stands, if it says anything
+      if (found.verdict != CheckDirection::Verdict::kDiffers) found = stepwise;
+    }
+    report.directions.push_back(found);
+  }
+  report.passed =
+      std::all_of(report.directions.begin(), report.directions.end(),
+                  [](const auto& d) { return d.verdict == CheckDirection::Verdict::kAgrees; });
+  report.reason = reason_of(report);
+  if (!steps) return;
+  for (std::string& text : steps->left_out()) report.advice.push_back(std::move(text));
+}
+
 }  // namespace
 
 const char* verdict_name(CheckDirection::Verdict verdict) {
   using Verdict = CheckDirection::Verdict;
   return verdict == Verdict::kAgrees    ? "agrees"
          : verdict == Verdict::kDiffers ? "differs"
+         : verdict == Verdict::kAtKink  ? "at a kink"
                                         : "inconclusive";
+}
+
+const char* method_name(CheckDirection::Method method) {
+  using Method = CheckDirection::Method;
+  return method == Method::kCentral    ? "central"
+         : method == Method::kOneSided ? "one-sided"
+                                       : "stepwise";
 }
 
 CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
                            const CheckOptions& options) {
   require_no_callbacks("check");
-  if (options.nstep < 1 || options.directions < 1) {
-    throw InputError("check: nstep is " + std::to_string(options.nstep) + " and directions is " +
-                     std::to_string(options.directions) + ", expected at least 1");
+  const auto require_count = [](const char* name, int value) {
+    if (value >= 1) return;
+    throw InputError(std::string("check: ") + name + " is " + std::to_string(value) +
+                     ", expected at least 1");
+  };
+  require_count("nstep", options.nstep);
+  require_count("directions", options.directions);
+  if (!(options.tolerance > 0) || !std::isfinite(options.tolerance)) {
+    throw InputError("check: tolerance is " + number(options.tolerance) +
+                     ", expected a number above 0");
   }
   require_input("check", user_model, input, options.nstep);
   const ModelOptions exact = exact_options(user_model);
   const Model model = Model::from_mjmodel(user_model.mj(), exact).tightened();
   std::mt19937 random(options.seed);
-  const RolloutFunction function(model, input, options, random);
+  RolloutFunction function(model, input, options.nstep, options.interrupted);
+  // losses are sums over states: keep the weight of each independent of their number
+  const double weight = 1 / std::sqrt(static_cast<double>(options.nstep + 1));
+  for (Vector* bar : {&function.qpos_bar, &function.qvel_bar, &function.act_bar}) {
+    *bar = random_vector(bar->size(), weight, random);
+  }
   const Vector gradient = function.gradient(model);
-  const double typical = std::sqrt(dot(gradient, gradient) / static_cast<double>(gradient.size()));
 
   CheckReport report;
   report.path = user_model.gradient_path();
@@ -413,30 +306,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   if (!own.ok()) throw InputError("check: the rollout fails: " + own.message);
   inspect_steps(own_model, own, random, report);
 
-  report.passed = true;
-  for (int i = 0; i < options.directions; i++) {
-    if (options.interrupted && options.interrupted()) throw Interrupted("check: interrupted");
-    if (options.progress) options.progress(static_cast<double>(i) / options.directions);
-    Vector u = random_vector(function.size(), 1, random);
-    const int held = function.hold_controls_at_bounds(kRidders.step, u);
-    if (i == 0 && held > 0) {
-      report.advice.push_back(
-          std::to_string(held) +
-          " controls are at their bounds: their gradient is that of the inside, "
-          "and the check leaves them out, for differences see half of it");
-    }
-    const double length = std::sqrt(dot(u, u));
-    for (double& value : u) value /= length;
-    const RiddersResult numeric = ridders(
-        [&](double h) {
-          Vector z = u;
-          for (double& value : z) value *= h;
-          return function(z);
-        },
-        kRidders);
-    report.directions.push_back(compare(dot(gradient, u), numeric, typical, options.tolerance));
-    report.passed &= report.directions.back().verdict == CheckDirection::Verdict::kAgrees;
-  }
+  check_directions(model, function, gradient, options, random, report);
   if (options.progress) options.progress(1);
   return report;
 }

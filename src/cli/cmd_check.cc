@@ -21,9 +21,8 @@ constexpr const char* kFooter =
 adaptive steps the discrete adjoint with differences of the same steps.
 
 Exit codes:
-  0 agrees, 1 differs, 2 usage or input error, 3 inconclusive (the differences are too
-  inaccurate to tell: a contact or limit is about to switch), 4 the rollout did not reach
-  its end
+  0 agrees, 1 differs, 2 usage or input error, 3 inconclusive (differences cannot tell: the
+  report names the contact, limit or clamp in the way), 4 the rollout did not reach its end
 
 Examples:
   diffmj check humanoid.xml
@@ -50,7 +49,7 @@ Summary summarize(const CheckReport& report) {
   for (const CheckDirection& d : report.directions) {
     s.agree += d.verdict == Verdict::kAgrees;
     s.differ += d.verdict == Verdict::kDiffers;
-    s.inconclusive += d.verdict == Verdict::kInconclusive;
+    s.inconclusive += d.verdict == Verdict::kInconclusive || d.verdict == Verdict::kAtKink;
     // a NaN is the worst of all
     if (std::isnan(d.error) || d.error > s.worst_error) s.worst_error = d.error;
   }
@@ -89,7 +88,10 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
                           {"differences", d.differences},
                           {"error_bar", d.error_bar},
                           {"error", d.error},
-                          {"verdict", verdict_name(d.verdict)}});
+                          {"verdict", verdict_name(d.verdict)},
+                          {"method", method_name(d.method)},
+                          {"step", d.step < 0 ? Json(nullptr) : Json(d.step)},
+                          {"kink", d.kink.empty() ? Json(nullptr) : Json(d.kink)}});
   }
   Json result = json_header(setup);
   result["path"] = gradient_path_name(report.path);
@@ -105,6 +107,7 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   result["tolerance"] = options.tolerance;
   result["verdict"] = summary.verdict;
   result["passed"] = report.passed;
+  result["reason"] = report.reason;
   result["worst_error"] = summary.worst_error;
   result["directions"] = directions;
   result["solver_residual"] = report.solver_residual;
@@ -215,14 +218,15 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
     text += entry("events", line("%d; their jump terms are %.2g of the gradient", report.nevent,
                                  report.jump_share));
   }
-  text += line("\n%9s %16s %16s %10s %10s  %s\n", "direction", "adjoint", "differences",
-               "error bar", "error", "verdict");
+  text += line("\n%9s %16s %16s %10s %10s  %-12s  %s\n", "direction", "adjoint", "differences",
+               "error bar", "error", "verdict", "differences");
   for (int i = 0; i < n; i++) {
     const CheckDirection& d = report.directions[static_cast<size_t>(i)];
-    text += line("%9d %16.9g %16.9g %10.1e %10.1e  %s\n", i + 1, d.adjoint, d.differences,
-                 d.error_bar, d.error, verdict_name(d.verdict));
+    text += line("%9d %16.9g %16.9g %10.1e %10.1e  %-12s  %s\n", i + 1, d.adjoint, d.differences,
+                 d.error_bar, d.error, verdict_name(d.verdict), method_name(d.method));
   }
   text += "\n";
+  if (!report.reason.empty()) text += entry("because", report.reason);
   text += entry("worst error", line("%.1e, tolerance %.1e", s.worst_error, options.tolerance));
   text += entry("solver residual", line("%.1e", report.solver_residual));
   if (report.path != GradientPath::kDifferences) {

@@ -37,20 +37,39 @@ const char* const kBall =
     "<geom name='floor' type='plane' size='5 5 1'/><body name='ball'><joint type='slide' "
     "axis='0 0 1'/><geom name='ball' size='.1'/></body></worldbody></mujoco>";
 
-// 1e-11 m inside a floor with MuJoCo's default contacts, moving slowly: any difference crosses
-TEST(Check, IsInconclusiveAtFirstTouch) {
+// 1e-11 m inside a floor with MuJoCo's default contacts, moving slowly: half of the directions
+// leave it within any difference
+TEST(Check, ComparesOnTheSideOfAContactThatTheRolloutIsOn) {
   const Model model = Model::from_xml(kBall);
-  const Vector qpos = {0.1 - 1e-11}, qvel = {-1e-3};
-  const CheckReport report =
-      check_gradient(model, {.qpos = qpos, .qvel = qvel}, {.nstep = 1, .directions = 2});
+  for (const double above : {-1e-11, 1e-11}) {
+    const Vector qpos = {0.1 + above}, qvel = {-1e-3};
+    const CheckReport report =
+        check_gradient(model, {.qpos = qpos, .qvel = qvel}, {.nstep = 1, .directions = 4});
+    EXPECT_TRUE(report.passed) << above << " " << report.reason;
+    EXPECT_EQ(report.reason, "");
+    for (const CheckDirection& direction : report.directions) {
+      EXPECT_EQ(direction.verdict, CheckDirection::Verdict::kAgrees);
+      EXPECT_EQ(direction.method, CheckDirection::Method::kOneSided);
+    }
+    EXPECT_EQ(report.nearest_kink.step, above < 0 ? 0 : -1);
+  }
+}
+
+// a range without width: whichever way the control moves, it is clamped
+TEST(Check, SaysWhatIsInTheWayAtAKink) {
+  const Model model = Model::from_xml(R"(<mujoco><worldbody><body>
+      <joint name='x' type='slide'/><geom size='.1'/></body></worldbody><actuator>
+      <motor name='wedged' joint='x' ctrllimited='true' ctrlrange='0 1e-12'/></actuator></mujoco>)");
+  const Vector ctrl = {5e-13};
+  const CheckReport report = check_gradient(model, {.ctrl = ctrl}, {.nstep = 3, .directions = 2});
   EXPECT_FALSE(report.passed);
   for (const CheckDirection& direction : report.directions) {
-    EXPECT_EQ(direction.verdict, CheckDirection::Verdict::kInconclusive);
+    EXPECT_EQ(direction.verdict, CheckDirection::Verdict::kAtKink);
+    EXPECT_NE(direction.kink.find("control of actuator 'wedged'"), std::string::npos)
+        << direction.kink;
   }
-  EXPECT_EQ(report.nearest_kink.step, 0);
-  EXPECT_NE(report.nearest_kink.what.find("geom 'ball'"), std::string::npos)
-      << report.nearest_kink.what;
-  EXPECT_LT(report.nearest_kink.distance, 1e-6);
+  EXPECT_NE(report.reason.find("control of actuator 'wedged'"), std::string::npos) << report.reason;
+  EXPECT_STREQ(verdict_name(report.directions[0].verdict), "at a kink");
 }
 
 TEST(Check, SaysWhatTheModelUsesAndWhatWouldHelp) {
@@ -321,6 +340,14 @@ TEST(Check, RejectsBadOptions) {
   const Model model = Model::from_xml(kBall);
   EXPECT_THROW((void)check_gradient(model, {}, {.nstep = 0}), InputError);
   EXPECT_THROW((void)check_gradient(model, {}, {.directions = 0}), InputError);
+  for (const double tolerance : {-1.0, 0.0, std::nan(""), HUGE_VAL}) {
+    try {
+      (void)check_gradient(model, {}, {.tolerance = tolerance});
+      ADD_FAILURE() << tolerance;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("tolerance is "), std::string::npos) << error.what();
+    }
+  }
   EXPECT_THROW((void)check_gradient(model, {}, {.interrupted = [] { return true; }}), Interrupted);
   double last = -1;
   (void)check_gradient(model, {}, {.nstep = 1, .directions = 2, .progress = [&](double share) {

@@ -61,6 +61,12 @@ inline constexpr const char* kClamped = R"(
   <actuator><motor joint="x" ctrlrange="0 1" gear="100"/></actuator>
 </mujoco>)";
 
+// a control that is clamped whichever way it moves
+inline const char* const kWedged =
+    "<mujoco><worldbody><body><joint name='x' type='slide'/><geom size='.1'/></body></worldbody>"
+    "<actuator><motor name='wedged' joint='x' ctrllimited='true' ctrlrange='0 1e-12'/></actuator>"
+    "</mujoco>";
+
 struct Result {
   int exit_code = -1;  // 128 + signal if it was killed
   std::string out, err;
@@ -98,6 +104,7 @@ class CliTest : public ::testing::Test {
     write_text(dir_ / "slider.xml", kSlider);
     write_text(dir_ / "diverging.xml", kDiverging);
     write_text(dir_ / "clamped.xml", kClamped);
+    write_text(dir_ / "wedged.xml", kWedged);
     write_text(dir_ / "touching.xml", kTouching);
     write_text(dir_ / "empty.xml", "<mujoco/>");
     write_text(dir_ / "malformed.xml", "<mujoco>\n  <nonsense/>\n</mujoco>");

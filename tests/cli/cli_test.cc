@@ -311,11 +311,27 @@ TEST_F(CliTest, CheckJsonHoldsTheReport) {
   EXPECT_NE(std::string(r["start"]).find("settled for 0.5 s"), std::string::npos);
 }
 
-TEST_F(CliTest, CheckIsInconclusiveAtAKink) {
+// a ball that touches: half of each difference is beyond the kink, the other half tells
+TEST_F(CliTest, CheckComparesOnOneSideOfAKink) {
   const Result result = diffmj("check touching.xml --settle 0 --nstep 1 --json");
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_EQ(result.err, "");
+  for (const Json& d : Json::parse(result.out)["directions"]) {
+    EXPECT_EQ(d["method"], "one-sided");
+    EXPECT_TRUE(d["kink"].is_null());
+  }
+}
+
+TEST_F(CliTest, CheckIsInconclusiveAtAKink) {
+  const Result result = diffmj("check wedged.xml --ctrl 5e-13 --nstep 1 --json");
   EXPECT_EQ(result.exit_code, 3) << result.out;
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(Json::parse(result.out)["verdict"], "inconclusive");
+  const Json r = Json::parse(result.out);
+  EXPECT_EQ(r["verdict"], "inconclusive");
+  EXPECT_EQ(r["directions"][0]["verdict"], "at a kink");
+  EXPECT_NE(std::string(r["reason"]).find("actuator 'wedged'"), std::string::npos) << r["reason"];
+  EXPECT_NE(diffmj("check wedged.xml --ctrl 5e-13 --nstep 1").out.find("because"),
+            std::string::npos);
 }
 
 TEST_F(CliTest, CheckListsTheKinksOfConstraints) {
@@ -340,13 +356,12 @@ TEST_F(CliTest, CheckListsTheKinksOfConstraints) {
       << text;
 }
 
-// a control at its bound is left out of the directions, and named
-TEST_F(CliTest, CheckNamesControlsAtTheirBounds) {
+// a control at its bound moves inwards, one step at a time
+TEST_F(CliTest, CheckComparesControlsAtTheirBoundsFromTheInside) {
   const Result result = diffmj("check clamped.xml --json");
   EXPECT_EQ(result.exit_code, 0) << result.out;
-  EXPECT_NE(result.out.find("controls are at their bounds"), std::string::npos) << result.out;
-  EXPECT_EQ(diffmj("check clamped.xml --ctrl 0.5 --json").out.find("at their bounds"),
-            std::string::npos);
+  EXPECT_NE(result.out.find("stepwise"), std::string::npos) << result.out;
+  EXPECT_EQ(diffmj("check clamped.xml --ctrl 0.5 --json").out.find("stepwise"), std::string::npos);
 }
 
 TEST_F(CliTest, CheckSaysWhyDifferencesServe) {

@@ -53,22 +53,47 @@ def test_other_paths():
         assert "to the oracle" not in str(report)
 
 
-def test_does_not_pass_at_a_kink(cube):
-    # the lowest corner just touches the floor: contact or not is undecided within any difference
-    qpos = cube.default_state().qpos
+def test_compares_on_the_side_of_a_kink():
+    # the lowest corner is 1e-9 m in the floor, at MuJoCo's default contacts: a difference step to
+    # the other side jumps, and the gradient is that of this side
+    sim = diffmj.Simulator(CUBE.replace("0 0.95", "0.9 0.95"))
+    qpos = sim.default_state().qpos
     corners = 0.05 * (np.indices((2, 2, 2)).reshape(3, 8).T * 2 - 1)
     w, x, y, z = qpos[3:] / np.linalg.norm(qpos[3:])
     third_row = [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]
     qpos[2] = -min(corners @ third_row) - 1e-9
-    hard = diffmj.Simulator(CUBE.replace("0 0.95", "0.9 0.95"))
-    report = hard.check(qpos=qpos, qvel=[0.3, 0, 0, 1, 2, 3], nstep=1)
-    assert not report.passed
-    assert report.verdict in ("failed", "inconclusive")
-    assert any(d.verdict == "inconclusive" for d in report.directions)
+    report = sim.check(qpos=qpos, qvel=[0.3, 0, 0, 1, 2, 3], nstep=1)
+    assert report.passed, report
+    assert report.reason == ""
+    assert {d.method for d in report.directions} == {"one-sided"}
     assert report.nearest_kink.step == 0
     assert abs(report.nearest_kink.distance) < 1e-6
     assert "floor" in report.nearest_kink.what
-    assert "inconclusive" in str(report)
+    assert "one-sided" in str(report)
+
+
+WEDGED = """
+<mujoco>
+  <worldbody><body><joint name="x" type="slide"/><geom size="0.1"/></body></worldbody>
+  <actuator>
+    <motor name="wedged" joint="x" ctrllimited="true" ctrlrange="0 1e-12"/>
+  </actuator>
+</mujoco>
+"""
+
+
+def test_does_not_pass_at_a_kink():
+    # whichever way the control moves, it is clamped
+    report = diffmj.Simulator(WEDGED).check(ctrl=[5e-13], nstep=2, directions=2)
+    assert not report.passed
+    assert report.verdict == "inconclusive"
+    for d in report.directions:
+        assert d.verdict == "at a kink"
+        assert d.kink == "control of actuator 'wedged' is clamped"
+        assert d.step in (0, 1)
+    assert "control of actuator 'wedged'" in report.reason
+    assert "at a kink" in str(report)
+    assert report.reason.split()[-1] in str(report)
 
 
 LIMITS = """
@@ -125,6 +150,9 @@ def test_arguments(pendulum):
     other = pendulum.check(nstep=3, directions=2, seed=6)
     assert [d.adjoint for d in few.directions] == [d.adjoint for d in again.directions]
     assert [d.adjoint for d in few.directions] != [d.adjoint for d in other.directions]
+    for bad in (-1, 0, float("nan"), float("inf")):
+        with pytest.raises(diffmj.InputError, match=r"check: tolerance is -?[0-9a-z]+, expected"):
+            pendulum.check(tolerance=bad)
     for bad in ({"directions": 0}, {"seed": -1}, {"nstep": -2}, {"qpos": np.zeros((2, 1))}):
         with pytest.raises(diffmj.InputError, match="check"):
             pendulum.check(**bad)
