@@ -253,6 +253,44 @@ TEST(Jump, SizesAndMarginsMoveTheEvent) {
   EXPECT_NEAR(g.params.at("geom_margin")[1] / margin, 1, 1e-4);
 }
 
+// the oracle takes the gradient of a violation from MuJoCo's J: of a pyramid, from two edges whose
+// friction cancels
+TEST(Jump, TheOracleHasTheSameTerm) {
+  for (const char* cone : {"pyramidal", "elliptic"}) {
+    for (const char* condim : {"1", "3", "6"}) {
+      SCOPED_TRACE(std::string(cone) + ", condim " + condim);
+      const std::string mjcf =
+          std::string("<mujoco><option cone='") + cone +
+          "'/><worldbody><geom type='plane' size='5 5 .1' condim='" + condim +
+          "'/><body pos='0 0 .3' euler='20 30 0'><freejoint/><geom type='box' size='.1 .08 .06' " +
+          "density='100' condim='" + condim + "'/></body></worldbody></mujoco>";
+      const auto g = [&](GradientPath path, bool events) {
+        ModelOptions o = options(Integrator::kTsit5, 1e-9, .2);
+        o.path = path;
+        o.adaptive.events = events;
+        const Model model = Model::from_xml(mjcf, o);
+        const Trajectory t = rollout(model, {.qvel = Vector{.4, .2, -1, .5, 1, 0}}, 1);
+        EXPECT_TRUE(t.ok()) << t.message;
+        if (events) EXPECT_FALSE(t.solver.events.empty());
+        Vector q(12);
+        for (size_t i = 0; i < 6; i++) q[6 + i] = weights(6)[i];
+        return rollout_pullback(model, t, {.qpos_tangent = q});
+      };
+      const Gradient analytic = g(GradientPath::kAnalytic, true),
+                     oracle = g(GradientPath::kOracle, true),
+                     without = g(GradientPath::kOracle, false);
+      double scale = 0, error = 0, share = 0;
+      for (size_t i = 0; i < 6; i++) {
+        scale = std::max(scale, std::abs(analytic.qpos_tangent[i]));
+        error = std::max(error, std::abs(analytic.qpos_tangent[i] - oracle.qpos_tangent[i]));
+        share = std::max(share, std::abs(without.qpos_tangent[i] - oracle.qpos_tangent[i]));
+      }
+      EXPECT_LT(error, 1e-5 * scale);
+      EXPECT_GT(share, 0.1 * scale) << "the term hardly matters";
+    }
+  }
+}
+
 TEST(Jump, EventsAreListed) {
   const Bounce b = point_mass(.9, ".005 .2");
   const Model model = Model::from_xml(b.mjcf, options(Integrator::kTsit5, 1e-8, b.duration));
