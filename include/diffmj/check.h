@@ -88,6 +88,10 @@ struct CheckReport {
   // Of the path "analytic": the largest difference to the oracle's gradient of this rollout,
   // relative to the largest entry. -1: another path.
   double oracle_difference = -1;
+  // Where MuJoCo finds contacts by iteration (ellipsoids, cylinders, meshes): how far its own
+  // ccd_tolerance moves the gradient, relative to the largest entry. The check is of contacts at
+  // machine precision. -1: there are no such contacts.
+  double collider_difference = -1;
   // Of steps that end at events: how many the rollout has, and the norm of what their jump terms
   // add to its gradient, relative to that of the whole. -1: there are no such steps.
   int nevent = 0;

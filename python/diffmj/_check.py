@@ -119,6 +119,9 @@ class CheckReport:
         path_reason: what forced a slower path than was asked for.
         oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
             of the same rollout, relative to the largest entry. -1: another path.
+        collider_difference: where MuJoCo finds contacts by iteration (ellipsoids, cylinders,
+            meshes), how far its own ccd_tolerance moves the gradient, relative to the largest
+            entry; the check is of contacts at machine precision. -1: there are no such contacts.
         events: of steps that end at events, how many the rollout has.
         jump_share: what their jump terms add to its gradient, relative to the whole, by the norm.
             -1: there are no such steps.
@@ -139,6 +142,7 @@ class CheckReport:
     path: str
     path_reason: str
     oracle_difference: float
+    collider_difference: float
     events: int
     jump_share: float
     features: list[str]
@@ -176,6 +180,7 @@ class CheckReport:
             path=record.path,
             path_reason=record.path_reason,
             oracle_difference=record.oracle_difference,
+            collider_difference=record.collider_difference,
             events=record.nevent,
             jump_share=record.jump_share,
             features=list(record.features),
@@ -212,6 +217,8 @@ class CheckReport:
         path = [self.path + (f" ({self.path_reason})" if self.path_reason else "")]
         if self.oracle_difference >= 0:
             path.append(f"difference to the oracle {self.oracle_difference:.1e}")
+        if self.collider_difference >= 0:
+            path.append(f"MuJoCo's ccd_tolerance moves it by {self.collider_difference:.1e}")
         if self.jump_share >= 0:
             path.append(f"{self.events} events, jump terms {self.jump_share:.2g} of the gradient")
         kink = self.nearest_kink

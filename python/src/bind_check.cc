@@ -37,6 +37,7 @@ void bind_check(nb::module_& m) {
       .def_prop_ro("path", [](const CheckReport& r) { return gradient_path_name(r.path); })
       .def_ro("path_reason", &CheckReport::path_reason)
       .def_ro("oracle_difference", &CheckReport::oracle_difference)
+      .def_ro("collider_difference", &CheckReport::collider_difference)
       .def_ro("nevent", &CheckReport::nevent)
       .def_ro("jump_share", &CheckReport::jump_share)
       .def_ro("features", &CheckReport::features)

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 
+#include "check/blame.h"
 #include "check/directions.h"
 #include "check/kinks.h"
 #include "check/rollout_function.h"
@@ -17,6 +18,7 @@
 #include "diffmj/state.h"
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "mj/handle.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
@@ -101,6 +103,52 @@ ModelOptions exact_options(const Model& model) {
   return options;
 }
 
+// Tolerances at machine precision. MuJoCo's iterating colliders have normals that are off by the
+// square root of theirs, and jump by that from pose to pose.
+Model tight_model(const Model& user_model, const ModelOptions& exact, double ccd_tolerance,
+                  int ccd_iterations) {
+  const MjModelPtr copy(mj_copyModel(nullptr, user_model.impl().tight()));
+  copy->opt.ccd_tolerance = ccd_tolerance;
+  copy->opt.ccd_iterations = ccd_iterations;
+  return Model::from_mjmodel(copy.get(), exact);
+}
+constexpr double kTightCollider = 1e-15;
+constexpr int kTightIterations = 1000;
+
+// The first contact of a rollout that MuJoCo finds by iteration, in words; empty if there is none.
+std::string iterated_contact(const Model& model, const RolloutFunction& function) {
+  for (const RolloutFunction::StepPieces& at : function.pieces()) {
+    for (const PieceRow& row : at.pieces.rows) {
+      if (row.type < mjCNSTR_CONTACT_FRICTIONLESS ||
+          !is_iterated(model.mj(), row.first, row.second)) {
+        continue;
+      }
+      return model.element_name(mjOBJ_GEOM, row.first) + " and " +
+             model.element_name(mjOBJ_GEOM, row.second);
+    }
+  }
+  return {};
+}
+
+// How far the gradient at MuJoCo's own ccd_tolerance is from that at the tight one.
+void inspect_collider(const Model& user_model, const ModelOptions& exact,
+                      const RolloutFunction& function, const Vector& gradient, double tolerance,
+                      CheckReport& report) {
+  const mjOption& opt = user_model.mj()->opt;
+  if (user_model.is_adaptive() || opt.ccd_tolerance <= kTightCollider) return;
+  const std::string contact = iterated_contact(user_model, function);
+  if (contact.empty()) return;
+  const Model own = tight_model(user_model, exact, opt.ccd_tolerance, opt.ccd_iterations);
+  report.collider_difference = largest_difference(gradient, function.on(own).gradient(own));
+  if (report.collider_difference <= tolerance) return;
+  report.advice.push_back(
+      "MuJoCo's collider finds the contact of " + contact + " by iteration, to ccd_tolerance " +
+      number(opt.ccd_tolerance) + ": that alone moves the gradient by " +
+      number(report.collider_difference) +
+      " of its largest entry; the check is of contacts at machine precision, and a smaller "
+      "ccd_tolerance makes both agree");
+}
+
 double compare_with_oracle(const Model& model, const RolloutFunction& function,
                            const Vector& gradient) {
   ModelOptions options = model.options();
@@ -170,32 +218,32 @@ std::string compare_with_continuous(const Model& model, Adjoint adjoint,
   }
 }
 
-// Why a report did not pass.
-std::string reason_of(const CheckReport& report) {
-  using Verdict = CheckDirection::Verdict;
-  for (const Verdict verdict : {Verdict::kDiffers, Verdict::kAtKink, Verdict::kInconclusive}) {
-    const CheckDirection* worst = nullptr;
-    int count = 0;
-    for (const CheckDirection& d : report.directions) {
-      if (d.verdict != verdict) continue;
-      count++;
-      if (!worst || d.error > worst->error) worst = &d;
-    }
-    if (!worst) continue;
-    std::string out = std::to_string(count) + " of " + std::to_string(report.directions.size()) +
-                      " directions " + (verdict == Verdict::kDiffers ? "differ" : "are undecided");
-    if (worst->step >= 0) out += ", at step " + std::to_string(worst->step);
-    if (verdict == Verdict::kDiffers) return out + ", by up to " + number(worst->error);
-    if (!worst->kink.empty()) return out + ": " + worst->kink;
-    return out + ": differences do not converge";
+using Verdict = CheckDirection::Verdict;
+
+// Of the directions with this verdict: how many, and the one with the largest error.
+struct Tally {
+  int count = 0;
+  const CheckDirection* worst = nullptr;
+};
+Tally tally(const CheckReport& report, Verdict verdict) {
+  Tally out;
+  for (const CheckDirection& d : report.directions) {
+    if (d.verdict != verdict) continue;
+    out.count++;
+    if (!out.worst || d.error > out.worst->error) out.worst = &d;
   }
-  return {};
+  return out;
+}
+
+std::string share(int count, const CheckReport& report) {
+  return std::to_string(count) + " of " + std::to_string(report.directions.size()) + " directions ";
 }
 
 // Random directions, over the whole rollout where it stays on its pieces, else step by step.
 void check_directions(const Model& model, const RolloutFunction& function, const Vector& gradient,
                       const CheckOptions& options, std::mt19937& random, CheckReport& report) {
   std::optional<StepwiseCheck> steps;
+  CheckDirection worst;  // of the steps that differ
   for (int i = 0; i < options.directions; i++) {
     if (options.interrupted && options.interrupted()) throw Interrupted("check: interrupted");
     if (options.progress) options.progress(static_cast<double>(i) / options.directions);
@@ -203,26 +251,54 @@ void check_directions(const Model& model, const RolloutFunction& function, const
     const double length = std::sqrt(dot(u, u));
     for (double& value : u) value /= length;
     CheckDirection found = check_rollout(function, gradient, u, options.tolerance);
-    if (found.verdict != CheckDirection::Verdict::kAgrees) {
+    if (found.verdict != Verdict::kAgrees) {
       if (!steps) steps.emplace(model, function, options.tolerance);
       const CheckDirection stepwise = steps->direction(random);
+      if (stepwise.verdict == Verdict::kDiffers &&
+          (worst.step < 0 || stepwise.error > worst.error)) {
+        worst = stepwise;
+      }
       // what the whole rollout says stands, if it says anything
-      if (found.verdict != CheckDirection::Verdict::kDiffers) found = stepwise;
+      if (found.verdict != Verdict::kDiffers) found = stepwise;
     }
     report.directions.push_back(found);
   }
-  report.passed =
-      std::all_of(report.directions.begin(), report.directions.end(),
-                  [](const auto& d) { return d.verdict == CheckDirection::Verdict::kAgrees; });
-  report.reason = reason_of(report);
+  report.passed = std::all_of(report.directions.begin(), report.directions.end(),
+                              [](const auto& d) { return d.verdict == Verdict::kAgrees; });
   if (!steps) return;
   for (std::string& text : steps->left_out()) report.advice.push_back(std::move(text));
+
+  if (const Tally differ = tally(report, Verdict::kDiffers); differ.count > 0) {
+    report.reason = share(differ.count, report) + "differ, by up to " + number(differ.worst->error);
+    if (worst.step >= 0) {
+      report.reason += "; most at step " + std::to_string(worst.step) + ", and it comes from " +
+                       responsible(model, steps->step(worst.step), options.tolerance);
+    } else {
+      report.reason +=
+          "; every step by itself agrees, and the chain of their adjoints differs from "
+          "the gradient of the rollout by " +
+          number(steps->distance(gradient)) + " of its largest entry";
+    }
+    return;
+  }
+  for (const Verdict verdict : {Verdict::kAtKink, Verdict::kInconclusive}) {
+    const Tally undecided = tally(report, verdict);
+    if (undecided.count == 0) continue;
+    const CheckDirection& one = *undecided.worst;
+    report.reason = share(undecided.count, report) + "are undecided, at step " +
+                    std::to_string(one.step) + ": ";
+    if (!one.kink.empty()) {
+      report.reason += one.kink;
+    } else {
+      report.reason += "differences do not converge; " + unsteady(model, steps->step(one.step));
+    }
+    return;
+  }
 }
 
 }  // namespace
 
 const char* verdict_name(CheckDirection::Verdict verdict) {
-  using Verdict = CheckDirection::Verdict;
   return verdict == Verdict::kAgrees    ? "agrees"
          : verdict == Verdict::kDiffers ? "differs"
          : verdict == Verdict::kAtKink  ? "at a kink"
@@ -252,7 +328,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   }
   require_input("check", user_model, input, options.nstep);
   const ModelOptions exact = exact_options(user_model);
-  const Model model = Model::from_mjmodel(user_model.mj(), exact).tightened();
+  const Model model = tight_model(user_model, exact, kTightCollider, kTightIterations);
   std::mt19937 random(options.seed);
   RolloutFunction function(model, input, options.nstep, options.interrupted);
   // losses are sums over states: keep the weight of each independent of their number
@@ -270,6 +346,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   }
   report.features = model_features(user_model);
   report.advice = model_advice(user_model);
+  inspect_collider(user_model, exact, function, gradient, options.tolerance, report);
   if (user_model.muscle_smoothing() > 0) {
     report.advice.push_back(
         "muscle_smoothing is a surrogate: the check is of the gradient without it");

@@ -1,12 +1,12 @@
 #include "check/directions.h"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "base/ridders.h"
+#include "check/half_spaces.h"
 #include "record/trajectory.h"
 
 namespace diffmj {
@@ -85,9 +85,37 @@ double typical_of(const Vector& gradient) {
   return std::sqrt(dot(gradient, gradient) / static_cast<double>(gradient.size()));
 }
 
+// How much neighbouring values scatter along u: fourth differences of values at equal distances, of
+// which a smooth function has next to none. MuJoCo's iterating colliders have normals that jump
+// from pose to pose.
+double noise_along(const RolloutFunction& function, const Vector& u) {
+  constexpr double kDistance = 1e-7;
+  constexpr int kValues = 8;
+  double noise = 0;
+  for (const double side : {1.0, -1.0}) {
+    std::vector<double> values = {0};
+    for (int i = 1; i < kValues; i++) {
+      const RolloutFunction::Value value = function(times(u, side * kDistance * i));
+      if (!value.ok || function.changes(value).step >= 0) break;
+      values.push_back(value.sum);
+    }
+    if (values.size() < kValues) continue;
+    for (int order = 0; order < 4; order++) {
+      for (size_t i = 0; i + 1 < values.size(); i++) values[i] = values[i + 1] - values[i];
+      values.pop_back();
+    }
+    // the variance of a fourth difference is that of 1, 4, 6, 4, 1
+    noise =
+        std::max(noise, std::sqrt(dot(values, values) / (70 * static_cast<double>(values.size()))));
+    break;
+  }
+  return noise;
+}
+
 // Differences along u with the samples that are on the base's pieces.
 CheckDirection compare_along(const RolloutFunction& function, const Vector& gradient,
-                             const Vector& u, const RiddersOptions& options, double tolerance) {
+                             const Vector& u, RiddersOptions options, double tolerance) {
+  options.noise = noise_along(function, u);
   const double typical = typical_of(gradient), adjoint = dot(gradient, u);
   const auto sample = [&](double h) -> RiddersSample {
     const RolloutFunction::Value value = function(times(u, h));
@@ -173,6 +201,10 @@ StepwiseCheck::StepwiseCheck(const Model& model, const RolloutFunction& function
   chained_ = p;
 }
 
+const RolloutFunction& StepwiseCheck::step(int i) const {
+  return steps_[static_cast<size_t>(i)].function;
+}
+
 double StepwiseCheck::distance(const Vector& gradient) const {
   double largest = 1e-12, difference = 0;
   const auto see = [&](double chained, double whole) {
@@ -241,75 +273,6 @@ const StepwiseCheck::Slope* StepwiseCheck::known_slope(const Step& step, const S
   }
   return nullptr;
 }
-
-namespace {
-
-// side (slope · u) ≥ least: u leads away from a switch
-struct HalfSpace {
-  Switch at;
-  std::vector<std::pair<int, double>> slope;
-  double length = 0;  // of the slope
-  double least = 0;
-
-  double missing(const Vector& u) const {
-    double along = 0;
-    for (const auto& [place, one] : slope) along += one * u[static_cast<size_t>(place)];
-    return least - at.side * along;
-  }
-  bool has(const Vector& u) const { return missing(u) <= 0.1 * least; }
-};
-
-bool is_inside(const std::vector<HalfSpace>& spaces, const Vector& u) {
-  return std::all_of(spaces.begin(), spaces.end(), [&](const HalfSpace& h) { return h.has(u); });
-}
-
-// Moves u into all half spaces: by projections onto one after the other; if these converge slowly,
-// by the smallest change that puts u onto the bounds of those it has left. False if it does not
-// succeed. fix: what must hold beside it.
-template <class Fix>
-bool move_inside(const std::vector<HalfSpace>& spaces, Fix&& fix, Vector& u) {
-  constexpr int kSweeps = 100, kSolves = 6;
-  constexpr size_t kMany = 300;
-  const auto sweep = [&] {
-    for (int i = 0; i < kSweeps; i++) {
-      fix();
-      if (is_inside(spaces, u)) return true;
-      for (const HalfSpace& h : spaces) {
-        const double missing = h.missing(u);
-        if (missing <= 0) continue;
-        for (const auto& [place, slope] : h.slope) {
-          u[static_cast<size_t>(place)] += h.at.side * missing * slope / (h.length * h.length);
-        }
-      }
-    }
-    return false;
-  };
-  if (sweep()) return true;
-  if (spaces.size() > kMany) return false;
-  std::vector<bool> bound(spaces.size(), false);
-  for (int i = 0; i < kSolves; i++) {
-    std::vector<size_t> rows;
-    for (size_t k = 0; k < spaces.size(); k++) {
-      bound[k] = bound[k] || spaces[k].missing(u) > 0;
-      if (bound[k]) rows.push_back(k);
-    }
-    Eigen::MatrixXd A = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(rows.size()),
-                                              static_cast<Eigen::Index>(u.size()));
-    Eigen::VectorXd b(A.rows());
-    for (size_t k = 0; k < rows.size(); k++) {
-      const HalfSpace& h = spaces[rows[k]];
-      const auto at = static_cast<Eigen::Index>(k);
-      for (const auto& [place, slope] : h.slope) A(at, place) = h.at.side * slope / h.length;
-      b(at) = h.missing(u) / h.length;
-    }
-    const Eigen::VectorXd change = A.completeOrthogonalDecomposition().solve(b);
-    for (size_t k = 0; k < u.size(); k++) u[k] += change(static_cast<Eigen::Index>(k));
-    if (sweep()) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 bool StepwiseCheck::lead_away(Step& step, double reach, std::mt19937& random, Vector& u,
                               std::vector<Switch>& in_the_way) {

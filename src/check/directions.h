@@ -38,6 +38,8 @@ class StepwiseCheck {
 
   // In one random direction per step; the numbers are sums over steps, the verdict is the worst.
   CheckDirection direction(std::mt19937& random);
+  // With the cotangents p[i+1] of its end.
+  const RolloutFunction& step(int i) const;
   // Of the adjoints chained step by step: how far they are from a gradient of the whole, relative
   // to its largest entry.
   double distance(const Vector& gradient) const;

@@ -126,11 +126,6 @@ PieceSurvey::PieceSurvey(const Model& model) : model_(model) {
     if (m->tendon_stiffness[i] != 0 && rest[1] > rest[0]) {
       laws_.push_back({LawKind::kTendonSpring, i, 0});
     }
-    const int* wrap = m->wrap_type + m->tendon_adr[i];
-    if (std::any_of(wrap, wrap + m->tendon_num[i],
-                    [](int type) { return type == mjWRAP_SPHERE || type == mjWRAP_CYLINDER; })) {
-      laws_.push_back({LawKind::kTendonPath, i, 0});
-    }
   }
 }
 
@@ -181,13 +176,6 @@ PieceLaw PieceSurvey::look_at(const Law& law, const mjData* d, CVec act, CVec ac
     case LawKind::kTendonSpring: {
       const mjtNum* rest = m->tendon_lengthspring + 2 * static_cast<ptrdiff_t>(i);
       return beyond(d->ten_length[i], rest[0], rest[1]);
-    }
-    case LawKind::kTendonPath: {
-      int path = d->ten_wrapnum[i];
-      for (int k = 0; k < d->ten_wrapnum[i]; k++) {
-        path = 31 * path + d->wrap_obj[d->ten_wrapadr[i] + k];
-      }
-      return {.piece = path};
     }
   }
   return {};
@@ -355,8 +343,6 @@ std::string PieceSurvey::name(const Switch& at) const {
         return "actuator force of " + name(mjOBJ_JOINT, law.id) + " is clamped";
       case LawKind::kTendonSpring:
         return "spring of " + name(mjOBJ_TENDON, law.id) + " enters its dead band";
-      case LawKind::kTendonPath:
-        return "path of " + name(mjOBJ_TENDON, law.id) + " meets or leaves a wrap";
     }
   }
   const char* const what = at.of == Switch::kViolation

@@ -98,7 +98,6 @@ class PieceSurvey {
     kForce,           // of an actuator, clamped
     kJointForce,      // of all actuators on a joint, clamped
     kTendonSpring,    // dead band
-    kTendonPath,      // which wraps are touched
   };
   struct Law {
     LawKind kind;

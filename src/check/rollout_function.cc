@@ -196,6 +196,19 @@ RolloutFunction RolloutFunction::step(int i) const {
   return {model_, input, 1, interrupted_};
 }
 
+RolloutFunction RolloutFunction::on(const Model& other) const {
+  RolloutInput input = input_;
+  input.qpos = x_.qpos;
+  input.qvel = x_.qvel;
+  input.act = x_.act;
+  input.ctrl = ctrl_;
+  RolloutFunction out(other, input, nstep_, interrupted_);
+  out.qpos_bar = qpos_bar;
+  out.qvel_bar = qvel_bar;
+  out.act_bar = act_bar;
+  return out;
+}
+
 void for_each_step(const Model& model, const Trajectory& t,
                    const std::function<void(int, const StepInput&)>& look) {
   if (!model.is_adaptive()) {

@@ -62,6 +62,8 @@ class RolloutFunction {
 
   // Step i alone, at the state and with the inputs that the base had; this must outlive it.
   RolloutFunction step(int i) const;
+  // The same inputs and cotangents for another model of the same size; this must outlive it.
+  RolloutFunction on(const Model& other) const;
 
  private:
   RolloutInput perturbed(const Vector& z, State& x, Vector& ctrl) const;

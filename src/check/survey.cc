@@ -152,7 +152,16 @@ std::vector<std::string> model_advice(const Model& model) {
     if (m->jnt_limited[i]) look(m->jnt_solimp[mjNIMP * i], model.element_name(mjOBJ_JOINT, i));
   }
   constexpr double kLargeOnset = 0.01;  // onset errors of 4 % and more, docs/gradients.md
-  if (d0 > kLargeOnset) {
+  const bool has_events = model.is_adaptive() && model.options().adaptive.events;
+  if (d0 > kLargeOnset && has_events) {
+    out.push_back("solimp d0 = " + number(d0) + " (" + where +
+                  "): contact onset is a jump of the force; steps end at it, and the gradient has "
+                  "the term of its moment");
+  } else if (d0 > kLargeOnset && model.is_adaptive()) {
+    out.push_back("solimp d0 = " + number(d0) + " (" + where +
+                  "): contact onset is a jump of the force, whose term in the derivative of the "
+                  "motion is missing without events; events=True adds it");
+  } else if (d0 > kLargeOnset) {
     out.push_back("solimp d0 = " + number(d0) + " (" + where +
                   "): contact onset is a jump of the force; the derivative of the steps is exact, "
                   "but it is not that of the motion as the step goes to zero; d0 = 0 makes the "

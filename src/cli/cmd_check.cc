@@ -99,6 +99,9 @@ std::string json_report(const Setup& setup, const CheckOptions& options,
   if (report.path == GradientPath::kAnalytic) {
     result["oracle_difference"] = report.oracle_difference;
   }
+  if (report.collider_difference >= 0) {
+    result["collider_difference"] = report.collider_difference;
+  }
   if (report.jump_share >= 0) {
     result["events"] = report.nevent;
     result["jump_share"] = report.jump_share;
@@ -213,6 +216,11 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
   if (report.path == GradientPath::kAnalytic) {
     text += entry("  and the oracle", line("differ by %.1e", report.oracle_difference));
+  }
+  if (report.collider_difference >= 0) {
+    text += entry("  ccd_tolerance",
+                  line("moves it by %.1e; the check is of contacts at machine precision",
+                       report.collider_difference));
   }
   if (report.jump_share >= 0) {
     text += entry("events", line("%d; their jump terms are %.2g of the gradient", report.nevent,

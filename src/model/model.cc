@@ -183,8 +183,8 @@ void ModelImpl::tighten(mjOption& opt) const {
   opt.ls_tolerance = 1e-10;
   opt.ls_iterations = 200;
   opt.noslip_tolerance = 0;
-  opt.ccd_tolerance = 1e-12;
-  opt.ccd_iterations = 200;
+  opt.ccd_tolerance = std::min(opt.ccd_tolerance, 1e-12);
+  opt.ccd_iterations = std::max(opt.ccd_iterations, 200);
 }
 
 void ModelImpl::refuse_unsupported() const {
