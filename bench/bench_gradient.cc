@@ -129,6 +129,13 @@ const bool kRegistered = [] {
         ("gradient/" + scene.name).c_str(),
         [scene](benchmark::State& state) { bench_gradient(state, scene); });
   }
+  // with a no-slip pass
+  for (const auto make : {humanoid_on_floor, box_stack, hand_with_object}) {
+    const Scene scene = with_noslip(make({}), 5);
+    benchmark::RegisterBenchmark(
+        ("gradient/" + scene.name).c_str(),
+        [scene](benchmark::State& state) { bench_gradient(state, scene); });
+  }
   // with gradients in what contacts are made of
   benchmark::RegisterBenchmark(
       "gradient/humanoid_on_floor_contact_parameters", [](benchmark::State& state) {

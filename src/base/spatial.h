@@ -10,6 +10,7 @@ namespace diffmj {
 
 using Vector3 = Eigen::Vector3d;
 using Vector6 = Eigen::Matrix<double, 6, 1>;
+using Matrix6 = Eigen::Matrix<double, 6, 6>;
 
 // From the two halves. (Eigen's comma initialiser is many times slower.)
 inline Vector6 spatial(const Vector3& angular, const Vector3& linear) {
@@ -59,6 +60,12 @@ struct SpatialInertia {
   Vector6 operator*(const Vector6& m) const {
     const Vector3 w = m.head<3>(), v = m.tail<3>();
     return spatial(rotational * w + mass_com.cross(v), mass * v - mass_com.cross(w));
+  }
+
+  Matrix6 matrix() const {
+    Matrix6 out;
+    for (int k = 0; k < 6; k++) out.col(k) = *this * Vector6(Vector6::Unit(k));
+    return out;
   }
 
   double mass;

@@ -23,6 +23,7 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/step_input.h"
 #include "stages/vector_field.h"
 
@@ -68,8 +69,9 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
       write_input(m, d, in);
       mj_forward(CollidingModel(m), d);
     });
-    const Vector qacc(d->qacc, d->qacc + t.nv);
-    newton_factorize(m, d, qacc, *workspace);
+    Vector qacc(d->qacc, d->qacc + t.nv);
+    solution_factorize(model.impl(), qacc, *workspace);
+    if (has_noslip(m)) qacc = workspace->noslip.qacc;
     report.solver_residual =
         std::max(report.solver_residual, solver_residual(m, d, qacc, *workspace));
     const Vector a_bar = random_vector(lambda.size(), 1, random);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/noslip.h"
 
 namespace diffmj {
 namespace {
@@ -120,8 +121,9 @@ KinkSurvey::Found& KinkSurvey::find_row(const mjData* d, int i) {
   }
 }
 
-void KinkSurvey::look(int step, const Workspace& workspace) {
+void KinkSurvey::look(int step, Workspace& workspace) {
   look_at_rows(step, workspace);
+  if (has_noslip(model_.mj()) && workspace.data->nefc > 0) look_at_noslip(step, workspace);
   look_at_contacts(step, workspace.data.get());
   look_at_limits(step, workspace.data.get());
   look_at_controls(step, workspace.data.get());
@@ -139,6 +141,23 @@ void KinkSurvey::look_at_rows(int step, const Workspace& workspace) {
         zone.share, zone.share, kShare, step, [&] { return found.constraint + " " + zone.what; },
         found.zone);
   }
+}
+
+// bounds of the no-slip pass, and its number of sweeps
+void KinkSurvey::look_at_noslip(int step, Workspace& workspace) {
+  const mjData* d = workspace.data.get();
+  noslip_case_distances(d, share_, workspace);
+  for (size_t k = 0; k < share_.size(); k++) {
+    Found& found = find_row(d, workspace.noslip.blocks[k].row);
+    offer(
+        share_[k], share_[k], kShare, step,
+        [&] { return found.constraint + " changes between sticking and sliding (no-slip)"; },
+        found.zone);
+  }
+  const double distance = workspace.noslip.stop_distance;
+  offer(
+      distance, distance, "share of noslip_tolerance", step,
+      [] { return std::string("the no-slip pass has another number of sweeps"); }, sweeps_);
 }
 
 // activation: the distance at which the row appears or vanishes, in widths of its impedance
@@ -238,6 +257,7 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
 
 Kink KinkSurvey::nearest() const {
   const Ranked* best = &control_;
+  if (sweeps_.kink.step >= 0 && (best->kink.step < 0 || sweeps_.rank < best->rank)) best = &sweeps_;
   for (const auto& [key, found] : found_) {
     for (const Ranked* one : {&found.zone, &found.activation}) {
       if (one->kink.step >= 0 && (best->kink.step < 0 || one->rank < best->rank)) best = one;

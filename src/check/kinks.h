@@ -19,9 +19,9 @@ class KinkSurvey {
  public:
   explicit KinkSurvey(const Model& model) : model_(model) {}
 
-  // The state in the workspace's mjData, whose stages must have been evaluated; y is J qacc - aref
-  // (workspace.y).
-  void look(int step, const Workspace& workspace);
+  // The state in the workspace's mjData, whose stages must have been evaluated and the solution
+  // factorised (solution_factorize).
+  void look(int step, Workspace& workspace);
 
   // Of all constraints, controls and activations.
   Kink nearest() const;
@@ -56,6 +56,7 @@ class KinkSurvey {
   Found& find(const mjContact& contact);
   Found& find_row(const mjData* d, int i);
   void look_at_rows(int step, const Workspace& workspace);
+  void look_at_noslip(int step, Workspace& workspace);
   void look_at_contacts(int step, const mjData* d);
   void look_at_limits(int step, const mjData* d);
   void look_at_controls(int step, const mjData* d);
@@ -63,6 +64,8 @@ class KinkSurvey {
   const Model& model_;
   std::map<Key, Found> found_;
   Ranked control_;  // the nearest one of controls and activations
+  Ranked sweeps_;   // of the no-slip pass
+  std::vector<double> share_;
 };
 
 }  // namespace diffmj

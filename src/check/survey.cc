@@ -104,6 +104,10 @@ std::vector<std::string> model_features(const Model& model) {
                                                      ", " + number(model.timestep()) + " s";
   add("step", step + "; solver " + solver_name(m->opt.solver) + ", " +
                   (m->opt.cone == mjCONE_PYRAMIDAL ? "pyramidal" : "elliptic") + " cone");
+  if (m->opt.noslip_iterations > 0) {
+    add("no-slip pass", "at most " + std::to_string(m->opt.noslip_iterations) +
+                            " sweeps, tolerance " + number(m->opt.noslip_tolerance));
+  }
   add("joints", tally(m->jnt_type, static_cast<int>(m->njnt), kJoints));
   std::vector<int> colliding, condim;
   for (int i = 0; i < static_cast<int>(m->ngeom); i++) {

@@ -155,7 +155,7 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
     if (!impl.cfd) std::swap(workspace.data, stage.data);
     if (!impl.cfd && (impl.path != GradientPath::kAnalytic || stage.nefc > 0)) {
-      newton_factorize(m, workspace.data.get(), stage.qacc, workspace);
+      solution_factorize(impl, stage.qacc, workspace);
     }
     stage_field_pullback(
         impl, stage_input(in, stage, in.time + kRk4.c[i] * h), activation_stage ? in.act : CVec(),

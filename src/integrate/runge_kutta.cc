@@ -439,7 +439,7 @@ void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& ba
     vector_field_evaluate(impl_, in, at.qacc, constrained, workspace_);
     if (!constrained) metric_factorize(impl_, workspace_);
   } else if (constrained) {
-    newton_factorize(impl_.mj(), workspace_.data.get(), at.qacc, workspace_);
+    solution_factorize(impl_, at.qacc, workspace_);
   }
   OracleMultipliers multipliers;
   if (impl_.na > 0) multipliers.act_dot_bar = &at.act_dot_bar;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "integrate/metric.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/cfd/field.h"
 
 namespace diffmj {
@@ -30,26 +31,41 @@ void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_f
     qacc = workspace.cfd.qacc;
     if (!constrained) metric_factorize(impl, workspace);
   }
-  Matrix& lambda = workspace.lambda;
+  const bool noslip = constrained && has_noslip(impl.mj());
+  const int nv = impl.nv;
+  Matrix &lambda = workspace.lambda, &mu = workspace.mu;
+  const auto solve_metric = [&](Matrix& to) {
+    to.resize(stage.a_bar.rows(), nv);
+    for (Eigen::Index c = 0; c < to.rows(); c++) {
+      metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
+                              row_part(to, c, 0, nv), workspace);
+    }
+  };
+  OracleMultipliers all = multipliers;
+  if (noslip) {
+    qacc = workspace.noslip.qacc;
+    metric_factorize(impl, workspace);
+    solve_metric(mu);
+    all.mu = &mu;
+    for (Eigen::Index c = 0; c < mu.rows(); c++) {
+      noslip_pullback(impl, row_part(mu, c, 0, nv), {}, row_part(stage.a_bar, c, 0, nv), workspace);
+    }
+  }
   if (constrained) {
     solve_lambda(impl, stage.a_bar, lambda, workspace);
   } else {
     // H is M, and so is Mhat
-    const int nv = impl.nv;
-    lambda.resize(stage.a_bar.rows(), nv);
-    for (Eigen::Index c = 0; c < lambda.rows(); c++) {
-      metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
-                              row_part(lambda, c, 0, nv), workspace);
-    }
+    solve_metric(lambda);
   }
   analytic_field_pullback(impl,
                           {.in = at,
                            .qacc = qacc,
-                           .b = {},
+                           .b = noslip ? CVec(stage.qacc) : CVec(),
                            .act_from = act_from,
                            .act_dot_from = act_dot_from,
-                           .constrained = constrained},
-                          lambda, multipliers, bar, workspace);
+                           .constrained = constrained,
+                           .has_metric = false},
+                          lambda, all, bar, workspace);
 }
 
 void step_end_pullback(const ModelImpl& impl, const Tableau& tableau, double h, StepBar& bar,

@@ -7,6 +7,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/cfd/field.h"
 #include "stages/probes.h"
 #include "stages/vector_field.h"
@@ -118,6 +119,9 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   } else {
     vector_field_evaluate(impl, in, qacc, constrained, workspace);
   }
+  // the main solver's solution is the root, and μ is needed for what comes after it
+  const bool noslip = constrained && has_noslip(m);
+  if (noslip) field_qacc = workspace.noslip.qacc;
 
   std::vector<double>&b = workspace.b, &increment = workspace.direction;
   for (size_t k = 0; k < b.size(); k++) {
@@ -128,7 +132,7 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   position_pullback(impl, increment, bar, b_bar);
 
   // Mhatᵀ μ = b_bar,  H λ = M μ
-  if (implicit || !constrained) {
+  if (implicit || noslip || !constrained) {
     metric_factorize(impl, workspace);
     mu.resize(b_bar.rows(), nv);
     for (Eigen::Index i = 0; i < mu.rows(); i++) {
@@ -145,7 +149,11 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                 row_part(mu, i, 0, nv).data());
       });
     }
-    if (!bar.efc_force.empty()) {
+    for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
+      noslip_pullback(impl, row_part(mu, i, 0, nv), bar.efc_force, row_part(a_bar, i, 0, nv),
+                      workspace);
+    }
+    if (!bar.efc_force.empty() && !noslip) {
       constraint_force_to_acceleration(m, workspace.data.get(), bar.efc_force,
                                        row_part(a_bar, 0, 0, nv), workspace);
     }
@@ -153,10 +161,8 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   }
 
   OracleMultipliers multipliers;
-  if (implicit) {
-    multipliers.mu = &mu;
-    multipliers.b_bar = &b_bar;
-  }
+  if (implicit || noslip) multipliers.mu = &mu;
+  if (implicit) multipliers.b_bar = &b_bar;
   if (impl.na > 0) {
     workspace.act_next_bar = bar.next.rightCols(impl.na);
     multipliers.act_next_bar = &workspace.act_next_bar;
@@ -168,8 +174,9 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                            .act_from = {},
                            .act_dot_from = {},
                            .constrained = constrained,
-                           .qacc_step = qacc,
-                           .force_bar = bar.efc_force},
+                           .qacc_step = noslip ? CVec() : qacc,
+                           .force_bar = bar.efc_force,
+                           .has_metric = implicit},
                           constrained ? lambda : mu, multipliers,
                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                           workspace);
@@ -230,8 +237,10 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
   }
 
   if (!bar.efc_force.empty()) {
-    constraint_force_to_acceleration(m, d, bar.efc_force, row_part(a_bar, 0, 0, nv), workspace);
     problem.force_bar = bar.efc_force;
+    if (!has_noslip(m)) {
+      constraint_force_to_acceleration(m, d, bar.efc_force, row_part(a_bar, 0, 0, nv), workspace);
+    }
   }
   vector_field_pullback(impl, problem, a_bar, multipliers,
                         {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},

@@ -22,6 +22,8 @@ class RowMatch {
   bool match(const mjData* d, double far = 1e-3);
   int base_row(int i) const { return base_row_[static_cast<size_t>(i)]; }
   int nbase() const { return nrow_; }
+  // efc_id of a base row: of a contact its number.
+  int base_id(int row) const { return id_[static_cast<size_t>(row)]; }
 
  private:
   struct Contact {

@@ -126,6 +126,10 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
   tighten(tight_->opt);
   tight_->opt.disableflags |= mjDSBL_WARMSTART;
 
+  auto main_solver = std::make_unique<mjModel>(*m);
+  main_solver->opt.noslip_iterations = 0;
+  main_solver_ = std::move(main_solver);
+
   choose_path();
   choose_collider();
   choose_cfd();
@@ -175,14 +179,15 @@ void ModelImpl::choose_integrator() {
 // The solver at machine precision.
 void ModelImpl::tighten(mjOption& opt) const {
   // the three solvers minimise the same function; Newton alone reaches machine precision
-  opt.solver =
-      opt.noslip_iterations > 0 || opt.integrator == mjINT_DISCRETE ? opt.solver : +mjSOL_NEWTON;
+  opt.solver = opt.integrator == mjINT_DISCRETE ? opt.solver : +mjSOL_NEWTON;
   // the tolerance is on the decrease of the cost, which is quadratic in the error of qacc
   opt.tolerance = 1e-22;
   opt.iterations = 100;
   opt.ls_tolerance = 1e-10;
   opt.ls_iterations = 200;
-  opt.noslip_tolerance = 0;
+  // the sweeps of the no-slip pass are part of a step, so many as they are; how many must not vary
+  // within an adaptive one
+  if (tableau) opt.noslip_tolerance = 0;
   opt.ccd_tolerance = std::min(opt.ccd_tolerance, 1e-12);
   opt.ccd_iterations = std::max(opt.ccd_iterations, 200);
 }
@@ -233,13 +238,14 @@ void ModelImpl::choose_path() {
   const mjModel* m = mj_.get();
   const bool implicit =
       m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
-  if (m->opt.noslip_iterations > 0) {
-    path_reason = "option noslip_iterations = " + std::to_string(m->opt.noslip_iterations) +
-                  ": the result of the no-slip pass is not a root of inverse dynamics";
-  } else if (m->opt.integrator == mjINT_DISCRETE) {
+  if (m->opt.integrator == mjINT_DISCRETE) {
     path_reason = "integrator discrete: the constraint solve carries the integrator's own metric";
   } else if (m->opt.enableflags & kEnableSpeculative) {
     path_reason = "option flag speculative: contacts depend on velocities";
+  } else if (m->nflex > 0 && m->opt.noslip_iterations > 0) {
+    path_reason = name_of(m, mjOBJ_FLEX, 0) + " with option noslip_iterations = " +
+                  std::to_string(m->opt.noslip_iterations) +
+                  ": how the no-slip pass treats rows of flexes is not known";
   } else if (m->nflex > 0 && implicit && m->opt.solver == mjSOL_CG) {
     path_reason = name_of(m, mjOBJ_FLEX, 0) +
                   " with an implicit integrator and CG: its stiffness enters the solver's metric";
@@ -280,6 +286,11 @@ void ModelImpl::choose_path() {
 
 void ModelImpl::choose_cfd() {
   if (!options.cfd) return;
+  if (mj()->opt.noslip_iterations > 0) {
+    throw UnsupportedError(
+        "cfd has no no-slip pass, and this model has one (option noslip_iterations = " +
+        std::to_string(mj()->opt.noslip_iterations) + "); set it to 0, or leave cfd out");
+  }
   if (path != GradientPath::kAnalytic) {
     throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
                            (path_reason.empty() ? std::string("was asked to take another")

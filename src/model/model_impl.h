@@ -35,6 +35,8 @@ class ModelImpl {
   const mjModel* mj() const { return mj_.get(); }
   // tolerances at machine precision, no warm start; otherwise the same model
   const mjModel* tight() const { return tight_.get(); }
+  // the same model without its no-slip pass, for the solver
+  const mjModel* main_solver() const { return main_solver_.get(); }
 
   int nq, nv, na, nu, nbody, nmocap;
   std::vector<int> ctrl_actuator,
@@ -74,6 +76,7 @@ class ModelImpl {
   void choose_collider();
 
   MjModelPtr mj_, tight_;
+  std::unique_ptr<const mjModel> main_solver_;  // of the pointers
   std::unique_ptr<const SmoothCollider> collider_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;

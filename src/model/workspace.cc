@@ -47,7 +47,7 @@ Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()), tendon_fits(impl
   const auto nout = static_cast<size_t>(impl.mj()->nout),
              nactuator = static_cast<size_t>(impl.mj()->nactuator);
   for (auto* x : {&lambda_actuation, &lambda_gravcomp, &actuation_moment, &b, &difference_ab,
-                  &v_plus_b, &v_minus_b, &zero, &armature_bar, &tendon_y, &diagonal_z}) {
+                  &v_plus_b, &v_minus_b, &zero, &armature_bar, &tendon_y, &noslip_a_bar}) {
     x->resize(nv);
   }
   tendons.resize(static_cast<size_t>(impl.mj()->ntendon));

@@ -10,7 +10,9 @@
 #include "mj/row_match.h"
 #include "mj/view.h"
 #include "model/model_impl.h"
+#include "stages/acceleration/projection_scratch.h"
 #include "stages/cfd/scratch.h"
+#include "stages/position/collision/pair.h"
 #include "stages/position/kinematics.h"
 #include "stages/position/tendon.h"
 
@@ -78,11 +80,14 @@ class Workspace {
   };
   std::vector<Violation> violation;  // nefc
   CfdScratch cfd;
+  Projection projection;
+  Noslip noslip;
+  std::vector<double> noslip_a_bar;     // nv
+  std::vector<ContactBar> contact_bar;  // ncon: what other stages leave; empty: nothing
   std::vector<TendonBar> tendons;  // ntendon
   TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv
   std::vector<double> J_lambda;                                                 // nefc
-  std::vector<double> log_A_bar, diagonal_z;                                    // nefc, nv
   std::vector<double> lambda_actuation, lambda_gravcomp;                        // nv
   std::vector<double> actuation_y, actuation_moment;                            // 3 nv, nv
   std::vector<double> actuation_act_dot_bar, actuation_act, actuation_act_dot;  // na

@@ -5,8 +5,9 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/cfd/field.h"
-#include "stages/oracle.h"
+#include "stages/vector_field.h"
 
 namespace diffmj {
 
@@ -37,14 +38,15 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   mjData* d = workspace->data.get();
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
   evaluate_stages(model.impl(), step_input(t, step), *workspace);
-  newton_factorize(m, d, row(t.qacc, step, t.nv), *workspace);
+  solution_factorize(model.impl(), row(t.qacc, step, t.nv), *workspace);
 
   ConstraintForces out;
   const auto nefc = static_cast<size_t>(d->nefc);
   out.force.resize(nefc);
   out.type.assign(d->efc_type, d->efc_type + nefc);
   out.id.assign(d->efc_id, d->efc_id + nefc);
-  for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
+  if (has_noslip(m)) out.force = workspace->noslip.force;
+  for (int i = 0; i < d->nefc && !has_noslip(m); i += constraint_rows_at(d, i)) {
     constraint_force(d, workspace->zone[static_cast<size_t>(i)], workspace->y, i, out.force);
   }
   std::copy(out.force.begin(), out.force.end(), d->efc_force);

@@ -7,10 +7,13 @@
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_parameters.h"
+#include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/acceleration/tendon_armature.h"
 #include "stages/position/collision.h"
+#include "stages/position/constraint_jacobian.h"
 #include "stages/position/constraint_rows.h"
 #include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
@@ -153,6 +156,39 @@ void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec
   }
 }
 
+// What reads A = J M⁻¹ Jᵀ: R with diagexact, the no-slip pass, whose forces act on their own, too
+void projections_pullback(const ModelImpl& impl, CVec mu, Vec qpos_bar, const ParameterBar& params,
+                          Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  Projection& p = workspace.projection;
+  workspace.contact_bar.clear();
+  if (!has_noslip(m)) {
+    if (!diagonal_is_exact(m)) return;
+    // the metric of Euler with damping may have left its own factor
+    mj_call("mj_factorM", [&] { mj_factorM(m, d); });
+    projection_solve(m, d, workspace);
+    projection_read_diagonal(m, d, workspace);
+  }
+  if (diagonal_is_exact(m)) constraint_diagonal_pullback(d, workspace);
+  projection_pullback(m, d, workspace);
+  mass_matrix_pullback(m, d, p.M_bar, workspace.sweep, params);
+  if (m->ntendon > 0) {
+    tendon_mass_matrix_pullback(m, d, p.M_bar, qpos_bar, workspace.tendon_y, workspace.sweep,
+                                params);
+  }
+  if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
+    const auto nv = static_cast<size_t>(impl.nv);
+    for (size_t k = 0; k < nv; k++) workspace.armature_bar[k] = p.M_bar[k * (nv + 1)];
+    armature_gear_pullback(m, workspace.armature_bar, bar);
+  }
+  if (has_noslip(m)) {
+    noslip_jacobian_pullback(d, mu, workspace);
+    noslip_parameters_pullback(m, d, params, workspace);
+  }
+  constraint_jacobian_pullback(m, d, qpos_bar, params, workspace);
+}
+
 }  // namespace
 
 std::string analytic_obstacle(const mjModel* m) {
@@ -190,12 +226,21 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
         mj_collision(CollidingModel(m), d);
       }
       mj_makeConstraint(m, d);
-      if (diagonal_is_exact(m)) {
+      if (diagonal_is_exact(m) || has_noslip(m)) {
         mj_factorM(m, d);
+        if (has_noslip(m)) mj_island(m, d);
         mj_projectConstraint(m, d);
       }
     }
     if (m->nactuator > 0) mj_transmission(m, d);
+    if (constrained && has_noslip(m)) {
+      // all that the solver reads: it runs again
+      mj_fwdVelocity(m, d);
+      if (in.mask) in.mask->hold(d);
+      mj_fwdActuation(m, d);
+      mj_fwdAcceleration(m, d);
+      return;
+    }
 
     for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
       d->ten_velocity[i] = tendon_rate(m, d, i, in.qvel);
@@ -268,7 +313,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     // passive forces and the metric's part of them
     if (passive_enabled(m)) {
       spring_pullback(m, d, lambda, qpos_bar, params);
-      damper_pullback(m, lambda, qvel, m->opt.timestep, mu, problem.b, qvel_bar, params);
+      damper_pullback(m, lambda, qvel, m->opt.timestep, problem.has_metric ? mu : CVec(),
+                      problem.b, qvel_bar, params);
       if (m->ntendon > 0) {
         tendon_passive_pullback(m, d, lambda, qvel, m->opt.timestep, implicit ? mu : CVec(),
                                 problem.b, workspace.tendon_fits, workspace.tendons, qpos_bar,
@@ -305,8 +351,17 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     // (J λ)ᵀ f
     if (problem.constrained && d->nefc > 0) {
       s.use(m, d, problem.qacc, s.Q);
-      constraint_force_pullback(m, d, lambda, problem.force_bar, workspace);
-      constraint_parameters_pullback(m, d, problem.force_bar, params, workspace);
+      const bool noslip = has_noslip(m);
+      if (noslip && x_bar.rows() > 1) {
+        // what is there is of the last row
+        std::fill(workspace.noslip_a_bar.begin(), workspace.noslip_a_bar.end(), 0.0);
+        noslip_pullback(impl, mu, problem.force_bar, workspace.noslip_a_bar, workspace);
+      }
+      const CVec force_bar = noslip ? CVec(workspace.noslip.main_force_bar) : problem.force_bar;
+      constraint_force_pullback(m, d, lambda, force_bar,
+                                noslip ? CVec(workspace.noslip.y_bar) : CVec(), workspace);
+      constraint_parameters_pullback(m, d, force_bar, params, workspace);
+      projections_pullback(impl, mu, qpos_bar, params, workspace);
       constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
     }
 
@@ -316,9 +371,6 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     }
 
     kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
-    if (problem.constrained && d->nefc > 0 && diagonal_is_exact(m)) {
-      constraint_diagonal_pullback(impl, qpos_bar, qvel_bar, params, workspace);
-    }
     if (implicit) {
       bias_metric_pullback(impl, qvel, mu, problem.b, qpos_bar, qvel_bar, params, workspace);
     }

@@ -41,6 +41,8 @@ struct AnalyticProblem {
   // empty: qacc
   CVec qacc_step = {};
   CVec force_bar = {};  // nefc: cotangent of the constraint forces, of one cotangent; empty: 0
+  // Mhat differs from M; where it does not, multipliers.mu is of a no-slip pass.
+  bool has_metric = true;
 };
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to

@@ -7,6 +7,7 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/probes.h"
 
@@ -36,6 +37,42 @@ void run_stages(const mjModel* m, mjData* d, From from) {
   mj_fwdAcceleration(m, d);
 }
 
+// what a no-slip pass weighs, of the rows in d from i on that share a zone; y of theirs
+double noslip_rows(const mjModel* m, const mjData* d, int i, int base, CVec y,
+                   const Workspace& workspace) {
+  const Noslip& pass = workspace.noslip;
+  const auto nv = static_cast<size_t>(m->nv);
+  double sum = 0;
+  for (int k = 0; k < constraint_rows_at(d, i); k++) {
+    const auto row = static_cast<size_t>(base + k);
+    sum += pass.y_bar[row] * y[static_cast<size_t>(i + k)] +
+           pass.frictionloss_bar[row] * d->efc_frictionloss[i + k] +
+           row_dot(m, d, i + k, CVec(workspace.projection.J_bar).subspan(row * nv, nv));
+  }
+  // of a pyramid J has all of the friction
+  if (d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC) {
+    const mjContact& contact = d->contact[d->efc_id[i]];
+    const int at_base = workspace.rows.base_id(base);
+    for (size_t k = 0; k < 5; k++) {
+      sum += pass.friction_bar[static_cast<size_t>(at_base)][k] * contact.friction[k];
+    }
+  }
+  return sum;
+}
+
+// Σ M_bar_ij M_ij
+double weighted_mass(const mjModel* m, const mjData* d, const Projection& p) {
+  const auto nv = static_cast<int>(m->nv);
+  double sum = 0;
+  for (int i = 0; i < nv; i++) {
+    for (int k = m->M_rowadr[i]; k < m->M_rowadr[i] + m->M_rownnz[i]; k++) {
+      const int j = m->M_colind[k];
+      sum += (i == j ? 1 : 2) * p.M_bar[static_cast<size_t>(i * nv + j)] * d->M[k];
+    }
+  }
+  return sum;
+}
+
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
@@ -54,11 +91,12 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
     mju_subFrom(y.data(), d->efc_aref, d->nefc);
   });
   const bool all_rows = workspace.rows.match(d);
-  out.force = 0;
+  out.force = problem.noslip ? weighted_mass(m, d, workspace.projection) : 0;
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
     const int base = workspace.rows.base_row(i);
     const Zone zone = base >= 0 ? workspace.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
     constraint_force(d, zone, y, i, f);
+    if (problem.noslip && base >= 0) out.force += noslip_rows(m, d, i, base, y, workspace);
     for (int k = 0; k < constraint_rows_at(d, i) && base >= 0 && !problem.force_bar.empty(); k++) {
       out.force += problem.force_bar[static_cast<size_t>(base + k)] * f[static_cast<size_t>(i + k)];
     }
@@ -69,6 +107,9 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
   });
   for (int i = 0; i < impl.nv; i++) {
     out.g[i] = out.Ma[i] - d->qfrc_smooth[i] - d->qfrc_constraint[i];
+  }
+  if (!problem.mass_vector.empty()) {
+    mj_call("mj_mulM", [&] { mj_mulM(m, d, out.Ma.data(), problem.mass_vector.data()); });
   }
   std::copy(d->act_dot, d->act_dot + impl.na, out.act_dot.data());
   if (!problem.F.empty() || problem.act_next) {
@@ -371,7 +412,19 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
     excess(problem.qacc.data(), excess_a);
     total = sum[0];
     if (multipliers.lambda) total -= multipliers.lambda->row(0).dot(excess_a);
-    if (multipliers.mu) total += multipliers.mu->row(0).dot(excess_a);
+    if (multipliers.mu) {
+      if (!problem.mass_vector.empty()) excess(problem.mass_vector.data(), excess_a);
+      total += multipliers.mu->row(0).dot(excess_a);
+    }
+    if (problem.noslip) {
+      const Eigen::Map<const Matrix> M_bar(workspace.projection.M_bar.data(), impl.nv, impl.nv);
+      for (int i = 0; i < impl.nv; i++) {
+        if (m->dof_simplenum[i] == 0) continue;
+        const Eigen::VectorXd unit = Eigen::VectorXd::Unit(impl.nv, i);
+        excess(unit.data(), excess_a);
+        total += M_bar.row(i).dot(excess_a);
+      }
+    }
     if (multipliers.mu && multipliers.b_bar) {
       excess(b0.data(), excess_b);
       total -= multipliers.mu->row(0).dot(excess_b);

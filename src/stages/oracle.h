@@ -29,6 +29,10 @@ struct OracleProblem {
   CVec act_from, act_dot_from;  // na
   bool act_next = false;        // act_next is needed
   CVec force_bar = {};          // nefc: cotangent of the constraint forces; empty: 0
+  CVec mass_vector = {};        // nv: mu is of M times this; empty: of M a
+  // With what a no-slip pass has as cotangents of y, J, M, friction and friction loss: those in
+  // workspace.noslip and workspace.projection. qacc is that of the main solver.
+  bool noslip = false;
 };
 
 // One row per cotangent; a null pointer is zero.

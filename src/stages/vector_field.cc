@@ -7,7 +7,9 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/noslip.h"
 #include "stages/cfd/field.h"
 
 namespace diffmj {
@@ -31,6 +33,64 @@ void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const 
                              Workspace& workspace) {
   bar.qfrc_applied += lambda;
   if (bar.xfrc_applied.cols() > 0) xfrc_pullback(impl, lambda, bar.xfrc_applied, workspace);
+}
+
+// What vector_field_pullback does with a no-slip pass, whose stages and solution are in the workspace.
+void noslip_oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+                            const Matrix& a_bar, const OracleMultipliers& multipliers,
+                            const VectorFieldBar& bar, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv;
+  // each cotangent has a problem of its own, and the stages are moved by every one
+  for (Eigen::Index c = 0; c < a_bar.rows(); c++) {
+    if (c > 0) {
+      evaluate_stages(impl, problem.in, workspace);
+      noslip_solve(impl, workspace);
+    }
+    Matrix one = a_bar.row(c), mu(1, nv), lambda;
+    mj_call("mj_solveM", [&] {
+      mj_factorM(m, d);
+      mj_solveM(m, d, mu.data(), one.data(), 1);
+    });
+    noslip_pullback(impl, row_part(mu, 0, 0, nv), problem.force_bar, row_part(one, 0, 0, nv),
+                    workspace);
+    projection_pullback(m, d, workspace);
+    noslip_jacobian_pullback(d, row_part(mu, 0, 0, nv), workspace);
+    solve_lambda(impl, one, lambda, workspace);
+
+    const std::vector<double> qacc = workspace.noslip.qacc;
+    std::vector<double> difference(qacc);
+    eigen(Vec(difference)) -= eigen(problem.qacc);
+    const std::vector<double> force_bar = workspace.noslip.main_force_bar;
+    OracleProblem at_main = problem;
+    at_main.qacc = qacc;
+    at_main.force_bar = force_bar;
+    at_main.noslip = true;
+    // μᵀ (M a - Mhat b), or μᵀ M (a - b) where the integrator has no matrix of its own
+    if (!multipliers.b_bar) at_main.mass_vector = difference;
+
+    const auto row = [c](const Matrix* from, Matrix& to) -> const Matrix* {
+      if (!from) return nullptr;
+      to = from->row(c);
+      return &to;
+    };
+    Matrix b_bar, act_dot_bar, act_next_bar;
+    const OracleMultipliers of_one{.lambda = &lambda,
+                                   .mu = &mu,
+                                   .b_bar = row(multipliers.b_bar, b_bar),
+                                   .act_dot_bar = row(multipliers.act_dot_bar, act_dot_bar),
+                                   .act_next_bar = row(multipliers.act_next_bar, act_next_bar)};
+    Matrix x = bar.x.row(c), ctrl = bar.ctrl.row(c), qfrc = bar.qfrc_applied.row(c),
+           xfrc = bar.xfrc_applied.row(c);
+    applied_forces_pullback(impl, lambda, {x, ctrl, qfrc, xfrc}, workspace);
+    oracle_pullback(impl, at_main, of_one, x, ctrl, workspace);
+    oracle_parameters_pullback(impl, at_main, of_one, bar.params, workspace);
+    bar.x.row(c) = x;
+    bar.ctrl.row(c) = ctrl;
+    bar.qfrc_applied.row(c) = qfrc;
+    if (xfrc.cols() > 0) bar.xfrc_applied.row(c) = xfrc;
+  }
 }
 
 }  // namespace
@@ -83,7 +143,15 @@ void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc
   } else {
     evaluate_stages(impl, in, workspace);
   }
-  if (constrained) newton_factorize(impl.mj(), workspace.data.get(), qacc, workspace);
+  if (constrained) solution_factorize(impl, qacc, workspace);
+}
+
+void solution_factorize(const ModelImpl& impl, CVec qacc, Workspace& workspace) {
+  if (has_noslip(impl.mj())) {
+    noslip_solve(impl, workspace);
+  } else {
+    newton_factorize(impl.mj(), workspace.data.get(), qacc, workspace);
+  }
 }
 
 void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
@@ -97,6 +165,10 @@ void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
 void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
                            OracleMultipliers multipliers, const VectorFieldBar& bar,
                            Workspace& workspace) {
+  if (has_noslip(impl.mj()) && workspace.data->nefc > 0) {
+    noslip_oracle_pullback(impl, problem, a_bar, multipliers, bar, workspace);
+    return;
+  }
   Matrix& lambda = workspace.lambda;
   solve_lambda(impl, a_bar, lambda, workspace);
   applied_forces_pullback(impl, lambda, bar, workspace);
@@ -119,20 +191,41 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
   if (!rest.any()) return;
 
   // F = M a, which the oracle answers with b
-  const OracleProblem again{.in = problem.in,
-                            .qacc = problem.qacc,
-                            .F = multipliers.b_bar ? CVec(workspace.F) : CVec(),
-                            .act_from = problem.act_from,
-                            .act_dot_from = problem.act_dot_from,
-                            .act_next = multipliers.act_next_bar != nullptr,
-                            .force_bar = problem.force_bar};
+  OracleProblem again{.in = problem.in,
+                      .qacc = problem.qacc,
+                      .F = multipliers.b_bar ? CVec(workspace.F) : CVec(),
+                      .act_from = problem.act_from,
+                      .act_dot_from = problem.act_dot_from,
+                      .act_next = multipliers.act_next_bar != nullptr,
+                      .force_bar = problem.force_bar};
+  mjData* d = workspace.data.get();
   evaluate_stages(impl, problem.in, workspace);
+  newton_factorize(impl.mj(), d, problem.qacc, workspace);
   if (multipliers.b_bar) {
-    mj_call("mj_mulM", [&] {
-      mj_mulM(impl.mj(), workspace.data.get(), workspace.F.data(), problem.qacc.data());
-    });
+    mj_call("mj_mulM",
+            [&] { mj_mulM(impl.mj(), d, workspace.F.data(), problem.qacc.data()); });
   }
-  newton_factorize(impl.mj(), workspace.data.get(), problem.qacc, workspace);
+  std::vector<double> difference;
+  if (problem.constrained && has_noslip(impl.mj())) {
+    // without what diagexact has in them: the oracle moves R itself
+    const CVec mu = row_part(*multipliers.mu, 0, 0, impl.nv);
+    std::fill(workspace.noslip_a_bar.begin(), workspace.noslip_a_bar.end(), 0.0);
+    noslip_pullback(impl, mu, problem.force_bar, workspace.noslip_a_bar, workspace);
+    projection_pullback(impl.mj(), d, workspace);
+    noslip_jacobian_pullback(d, mu, workspace);
+    again.noslip = true;
+    again.force_bar = workspace.noslip.main_force_bar;
+    if (!multipliers.b_bar) {
+      difference.assign(problem.qacc.begin(), problem.qacc.end());
+      eigen(Vec(difference)) -= eigen(problem.b);
+      again.mass_vector = difference;
+    } else if (d->nefc > 0) {
+      mj_call("mj_mulJacTVec", [&] {
+        mj_mulJacTVec(impl.mj(), d, workspace.H_lambda.data(), workspace.noslip.change.data());
+      });
+      eigen(Vec(workspace.F)) += eigen(CVec(workspace.H_lambda));
+    }
+  }
   oracle_parameters_pullback(impl, again, multipliers, rest, workspace);
 }
 

@@ -31,6 +31,11 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
 void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace);
 
+// The Newton matrix at the solution qacc; with a no-slip pass at the main solver's, which is found
+// again (stages/acceleration/noslip.h). The workspace's mjData must hold all stages before the
+// solver.
+void solution_factorize(const ModelImpl& impl, CVec qacc, Workspace& workspace);
+
 // Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle.
 // multipliers.lambda is set here, the others are handed on.
 void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,

@@ -36,15 +36,7 @@ TEST_P(AdaptiveZoo, DiscreteAdjointMatchesDifferencesOfTheSameSteps) {
                              {.tolerance = tolerances().trajectory, .directions = 4}));
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> out;
-  for (const std::string& name : zoo_names()) {
-    if (name != "noslip") out.push_back(name);  // refused: it has no vector field
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Zoo, AdaptiveZoo, ::testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Zoo, AdaptiveZoo, ::testing::ValuesIn(zoo_names()),
                          [](const auto& info) { return info.param; });
 
 // A rotating body with a spring on a ball joint, a muscle and a filter: smooth, everything moves.

@@ -79,10 +79,18 @@ TEST(Check, SaysWhatTheModelUsesAndWhatWouldHelp) {
   EXPECT_TRUE(mentions(report.features, "1 slide"));
   EXPECT_TRUE(mentions(report.features, "1 plane, 1 sphere"));
   EXPECT_TRUE(mentions(report.advice, "solimp d0 = 0.9"));
+  const CheckReport discrete =
+      check_gradient(zoo("limits", {.integrator = Integrator::kDiscrete}).model,
+                     zoo("limits").input(), {.nstep = 1, .directions = 1});
+  EXPECT_EQ(discrete.path, GradientPath::kDifferences);
+  EXPECT_TRUE(mentions(discrete.advice, "discrete"));
   const CheckReport noslip =
-      check_gradient(zoo("noslip").model, zoo("noslip").input(), {.nstep = 1, .directions = 1});
-  EXPECT_EQ(noslip.path, GradientPath::kDifferences);
-  EXPECT_TRUE(mentions(noslip.advice, "noslip"));
+      check_gradient(zoo("noslip").model, zoo("noslip").input(), {.nstep = 2, .directions = 2});
+  EXPECT_TRUE(noslip.passed);
+  EXPECT_EQ(noslip.path, GradientPath::kAnalytic);
+  EXPECT_LT(noslip.oracle_difference, 1e-6);
+  EXPECT_LT(noslip.solver_residual, 1e-6);
+  EXPECT_TRUE(mentions(noslip.features, "no-slip pass: at most 200 sweeps, tolerance 1e-12"));
   EXPECT_TRUE(mentions(check_gradient(zoo("solver_cg").model, zoo("solver_cg").input(),
                                       {.nstep = 1, .directions = 1})
                            .advice,

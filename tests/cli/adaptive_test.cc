@@ -114,7 +114,6 @@ TEST_F(CliTest, WrongAdaptiveOptionIsOneLine) {
   expect_error(run + "tsit5 --adjoint reverse", 2, "use discrete, interpolated or backsolve");
   expect_error(run + "tsit5 --checkpoints 0", 2, "checkpoints is 0");
   expect_error(run + "tsit5 --adjoint-rtol -1", 2, "adjoint_rtol is -1");
-  expect_error("rollout " + zoo("noslip") + " --integrator tsit5", 2, "noslip");
 }
 
 TEST_F(CliTest, StepsHaveARowEach) {

@@ -365,9 +365,10 @@ TEST_F(CliTest, CheckComparesControlsAtTheirBoundsFromTheInside) {
 }
 
 TEST_F(CliTest, CheckSaysWhyDifferencesServe) {
-  const Json r = json("check " + zoo("noslip") + " --key 0 --nstep 2 --directions 1 --json");
+  const Json r = json("check " + zoo("limits") +
+                      " --integrator discrete --key 0 --nstep 2 --directions 1 --json");
   EXPECT_EQ(r["path"], "differences");
-  EXPECT_NE(std::string(r["path_reason"]).find("noslip"), std::string::npos);
+  EXPECT_NE(std::string(r["path_reason"]).find("discrete"), std::string::npos);
 }
 
 }  // namespace

@@ -329,6 +329,16 @@ Scene with_options(const Scene& scene, const ModelOptions& options) {
   return out;
 }
 
+Scene with_noslip(const Scene& scene, int iterations) {
+  mjModel* copy = mj_copyModel(nullptr, scene.model.mj());
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(copy, mj_deleteModel);
+  copy->opt.noslip_iterations = iterations;
+  Scene out = scene;
+  out.name += "_noslip";
+  out.model = Model::from_mjmodel(copy, scene.model.options());
+  return out;
+}
+
 Scene without_constraints(const Scene& scene, const ModelOptions& options) {
   mjModel* copy = mj_copyModel(nullptr, scene.model.mj());
   const std::unique_ptr<mjModel, void (*)(mjModel*)> owner(copy, mj_deleteModel);

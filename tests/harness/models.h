@@ -42,6 +42,8 @@ Scene random_tree(unsigned seed, const ModelOptions& options = {});
 // The same scene with constraints disabled, or with other options.
 Scene without_constraints(const Scene& scene, const ModelOptions& options = {});
 Scene with_options(const Scene& scene, const ModelOptions& options);
+// And with a no-slip pass; its name says so.
+Scene with_noslip(const Scene& scene, int iterations);
 
 // What is benchmarked where no constraint acts: an arm of 7 hinges with position servos, the zoo's
 // humanoid two metres up (27 dofs), a tree of 50 hinges with springs, dampers and motors.

@@ -108,11 +108,17 @@ TEST(Model, IsACopy) {
 TEST(Model, GradientPathNamesItsReason) {
   EXPECT_EQ(zoo("contact_plane").model.gradient_path(), GradientPath::kAnalytic);
   EXPECT_EQ(zoo("contact_plane").model.gradient_path_reason(), "");
-  const Model noslip = zoo("noslip").model;
-  EXPECT_EQ(noslip.gradient_path(), GradientPath::kDifferences);
-  EXPECT_NE(noslip.gradient_path_reason().find("noslip"), std::string::npos);
-  EXPECT_EQ(Model::from_xml(hinge(""), {.integrator = Integrator::kDiscrete}).gradient_path(),
-            GradientPath::kDifferences);
+  EXPECT_EQ(zoo("noslip").model.gradient_path(), GradientPath::kAnalytic);
+  const Model discrete = Model::from_xml(hinge(""), {.integrator = Integrator::kDiscrete});
+  EXPECT_EQ(discrete.gradient_path(), GradientPath::kDifferences);
+  EXPECT_NE(discrete.gradient_path_reason().find("discrete"), std::string::npos);
+  const Model flex = Model::from_xml(
+      "<mujoco><option noslip_iterations='3'/><worldbody><flexcomp name='cloth' type='grid' "
+      "count='2 2 1' spacing='.1 .1 .1' pos='0 0 .2' radius='.01' mass='1'/></worldbody></mujoco>");
+  EXPECT_EQ(flex.gradient_path(), GradientPath::kDifferences);
+  EXPECT_NE(flex.gradient_path_reason().find("flex 'cloth' with option noslip_iterations = 3"),
+            std::string::npos)
+      << flex.gradient_path_reason();
 }
 
 TEST(Model, IntegratorNames) {

@@ -323,9 +323,9 @@ def test_unsupported():
             traj.backward(efc_force=[forces, None] if start else forces)
         with pytest.raises(diffmj.UnsupportedError, match=r"constraint_forces.*RK4"):
             traj.constraint_forces(0, rollout=0 if start else None)
-    noslip = diffmj.Simulator(load("noslip"))
-    traj = noslip.rollout(**vars(noslip.keyframe_state("test")), nstep=2)
+    discrete = diffmj.Simulator(sphere_model(), integrator="discrete")
+    traj = discrete.rollout(nstep=2)
     with pytest.raises(diffmj.UnsupportedError, match=r"efc_force.*differences"):
         traj.backward(efc_force={0: np.ones(traj.steps.nefc[0])})
-    with pytest.raises(diffmj.UnsupportedError, match="noslip_iterations"):
+    with pytest.raises(diffmj.UnsupportedError, match="integrator discrete"):
         traj.constraint_forces(0)

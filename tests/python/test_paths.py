@@ -35,8 +35,8 @@ def test_fallback_is_announced_once():
 def test_fallback_is_refused():
     with pytest.raises(diffmj.UnsupportedError, match=r"adhesion.*fallback"):
         diffmj.Simulator(ADHESION, fallback=False)
-    with pytest.raises(diffmj.UnsupportedError, match="noslip_iterations"):
-        diffmj.Simulator(ZOO / "noslip.xml", fallback=False, path="oracle")
+    with pytest.raises(diffmj.UnsupportedError, match="integrator discrete"):
+        diffmj.Simulator(ARM, integrator="discrete", fallback=False, path="oracle")
     assert diffmj.Simulator(ARM, fallback=False).gradient_path == "analytic"
 
 
@@ -48,8 +48,9 @@ def test_a_path_that_was_asked_for_is_not_announced():
                 sim = diffmj.Simulator(model, path=path, fallback=fallback)
                 assert sim.gradient_path == path
         assert diffmj.Simulator(ZOO / "noslip.xml", path="differences").gradient_path == path
-    with pytest.warns(diffmj.FallbackWarning, match=r"'differences'.*'oracle'.*noslip_iterations"):
-        diffmj.Simulator(ZOO / "noslip.xml", path="oracle")
+        assert diffmj.Simulator(ZOO / "noslip.xml", path="oracle").gradient_path == "oracle"
+    with pytest.warns(diffmj.FallbackWarning, match=r"'differences'.*'oracle'.*discrete"):
+        diffmj.Simulator(ARM, integrator="discrete", path="oracle")
 
 
 @pytest.mark.parametrize("model", [PENDULUM, ADHESION, load("act_basic")])

@@ -97,10 +97,10 @@ def test_properties(pendulum):
     assert pendulum.gradient_path == "analytic"
     assert pendulum.gradient_path_reason == ""
     assert "nv=1" in repr(pendulum)
-    with pytest.warns(diffmj.FallbackWarning, match="noslip_iterations"):
-        noslip = diffmj.Simulator(ZOO / "noslip.xml")
-    assert noslip.gradient_path == "differences"
-    assert "noslip_iterations" in noslip.gradient_path_reason
+    with pytest.warns(diffmj.FallbackWarning, match="integrator discrete"):
+        discrete = diffmj.Simulator(ZOO / "limits.xml", integrator="discrete")
+    assert discrete.gradient_path == "differences"
+    assert "integrator discrete" in discrete.gradient_path_reason
 
 
 def test_states(pendulum):

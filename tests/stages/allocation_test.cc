@@ -74,9 +74,14 @@ TEST(Allocation, ConstraintsAndTheirParameters) {
       Parameter::kEqData,         Parameter::kEqSolref,      Parameter::kEqSolimp,
       Parameter::kBodyInvweight0, Parameter::kDofInvweight0,
   };
+  std::vector<Scene> scenes;
   for (const char* name : {"contact_plane", "contact_plane_ell", "limits", "eq_connect", "eq_weld",
-                           "eq_couple", "humanoid", "flags"}) {
-    const Scene scene = zoo(name);
+                           "eq_couple", "humanoid", "flags", "tendon_fixed"}) {
+    scenes.push_back(zoo(name));
+    scenes.push_back(with_noslip(zoo(name), 3));
+  }
+  for (const Scene& scene : scenes) {
+    const std::string& name = scene.name;
     const ModelImpl& impl = scene.model.impl();
     if (scene.model.gradient_path() != GradientPath::kAnalytic) continue;
     const Trajectory t = rollout(scene.model, scene.input(), 1);

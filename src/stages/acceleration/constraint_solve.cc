@@ -302,7 +302,7 @@ bool force_scales(const mjData* d, int first, int i, const Workspace& workspace)
 }
 
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
-                               Workspace& workspace) {
+                               CVec y_bar, Workspace& workspace) {
   const auto nefc = static_cast<size_t>(d->nefc);
   Workspace::RowsBar& bar = workspace.rows_bar;
   for (auto* x : {&bar.J_lambda, &bar.J_a, &bar.J_v, &bar.aref, &bar.pos}) x->assign(nefc, 0.0);
@@ -315,7 +315,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {
     dim = constraint_rows_at(d, i);
     const Zone zone = workspace.zone[static_cast<size_t>(i)];
-    if (zone == Zone::kSatisfied) continue;
+    if (zone == Zone::kSatisfied && y_bar.empty()) continue;
     constraint_force(d, zone, workspace.y, i, bar.J_lambda);
     const bool curved = curvature(d, zone, workspace.y, i, dim, S);
     const bool scales = force_scales(d, i, i, workspace);
@@ -326,6 +326,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
       for (int k = 0; k < dim && curved; k++) {
         p += S[j * dim + k] * J_lambda[static_cast<size_t>(i + k)];
       }
+      if (!y_bar.empty()) p -= y_bar[row];
       const mjtNum* KBIP = d->efc_KBIP + 4 * (i + j);
       const double K = KBIP[0], B = KBIP[1], imp = KBIP[2];
       bar.J_a[row] = -p;

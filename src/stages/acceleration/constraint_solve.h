@@ -60,10 +60,10 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
 //   aref = -B J v - K I (pos - margin)            (docs/derivations/constraint_solve.md, eq. 7 to
 //   10)
 //
-// force_bar, a cotangent of f itself, adds to J λ everywhere but in (J λ)_bar; empty: 0. The zones
-// must have been decided (newton_factorize).
+// force_bar, a cotangent of f itself, adds to J λ everywhere but in (J λ)_bar; y_bar is one of y;
+// empty: 0. The zones must have been decided (newton_factorize).
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
-                               Workspace& workspace);
+                               CVec y_bar, Workspace& workspace);
 
 // What aref of row i has for a violation: pos - margin, of contacts from distance its softplus.
 inline Workspace::Violation row_violation(const mjData* d, int i, const Workspace& workspace) {

@@ -108,4 +108,64 @@ void mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar, Motio
   for (size_t k = 0; k < armature_bar.size(); k++) armature_bar[k] += psi_bar * mu.y[k] * x.y[k];
 }
 
+void mass_matrix_pullback(const mjModel* m, const mjData* d, CVec M_bar, Sweep& s,
+                          const ParameterBar& params) {
+  const auto nbody = static_cast<int>(m->nbody), nv = static_cast<int>(m->nv);
+  const Eigen::Map<const Matrix> bar(M_bar.data(), nv, nv);
+  const Vec mass_bar = params[Parameter::kBodyMass], inertia_bar = params[Parameter::kBodyInertia],
+            armature_bar = params[Parameter::kDofArmature];
+  // of M_ij both triangles, where i carries j: M_ij = S_i · I_c S_j, I_c of all behind j
+  const auto weight = [&](int i, int j) { return i == j ? bar(j, j) : 2 * bar(i, j); };
+  std::vector<Matrix6>&Q = s.Q_bodies, &I_behind = s.I_behind;
+  Q[0].setZero();
+  for (int body = 1; body < nbody; body++) {
+    const auto b = static_cast<size_t>(body);
+    Q[b] = Q[static_cast<size_t>(m->body_parentid[body])];
+    I_behind[b] = SpatialInertia(d->cinert + 10 * static_cast<ptrdiff_t>(body)).matrix();
+    for (int j = m->body_dofadr[body]; j < m->body_dofadr[body] + m->body_dofnum[body]; j++) {
+      Vector6 G = Vector6::Zero();
+      for (int i = j; i >= 0; i = m->dof_parentid[i]) G += weight(i, j) * axis(d, i);
+      const Vector6 S = axis(d, j);
+      Q[b] += 0.5 * (G * S.transpose() + S * G.transpose());
+    }
+    if (m->body_weldid[body] == 0) continue;
+
+    // I is constant in the body's frame: for each pair of axes in N, -2 (S_i ×* I S_j)
+    const Matrix6 N = 2 * Q[b] * I_behind[b];
+    const auto cross = [&](int i, int j) {
+      return Vector3(N(i + 1, j + 2) - N(i + 2, j + 1), N(i + 2, j) - N(i, j + 2),
+                     N(i, j + 1) - N(i + 1, j));
+    };
+    s.W_inertial[b] -= spatial(cross(0, 0) + cross(3, 3), cross(0, 3));
+    if (mass_bar.empty() && inertia_bar.empty()) continue;
+    // motions of the centre of mass in principal axes
+    Matrix6 T;
+    for (int k = 0; k < 6; k++) {
+      const LocalMotion local(m, d, body, Vector6::Unit(k));
+      T.col(k) = spatial(local.w, local.v);
+    }
+    const Vector6 squares = (T * Q[b] * T.transpose()).diagonal();
+    if (!mass_bar.empty()) mass_bar[b] += squares.tail<3>().sum();
+    if (!inertia_bar.empty()) row3(inertia_bar, body) += squares.head<3>();
+  }
+
+  // axes
+  for (int body = nbody - 1; body > 0; body--) {
+    const auto b = static_cast<size_t>(body), parent = static_cast<size_t>(m->body_parentid[body]);
+    if (parent > 0) I_behind[parent] += I_behind[b];
+    for (int j = m->body_dofadr[body]; j < m->body_dofadr[body] + m->body_dofnum[body]; j++) {
+      const Vector6 IS = I_behind[b] * axis(d, j);
+      Vector6 G = Vector6::Zero();
+      for (int i = j; i >= 0; i = m->dof_parentid[i]) {
+        s.S_bar[static_cast<size_t>(i)] += weight(i, j) * IS;
+        G += weight(i, j) * axis(d, i);
+      }
+      s.S_bar[static_cast<size_t>(j)] += I_behind[b] * G;
+    }
+  }
+  for (size_t k = 0; k < armature_bar.size(); k++) {
+    armature_bar[k] += bar(static_cast<Eigen::Index>(k), static_cast<Eigen::Index>(k));
+  }
+}
+
 }  // namespace diffmj

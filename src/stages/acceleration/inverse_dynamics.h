@@ -25,6 +25,11 @@ double mass_form(const mjModel* m, const mjData* d, const Motion& mu, const Moti
 void mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar, Motion& mu, Motion& x,
                         Sweep& sweep, const ParameterBar& params);
 
+// ψ = Σ M_bar_ij M_ij of any symmetric M_bar (nv x nv), of more than a few forms μᵀ M x the cheaper
+// way: with Q_b = Σ M_bar_ij S_i S_jᵀ over the dofs that carry b, ψ = Σ_bodies tr(I Q) + armatures.
+void mass_matrix_pullback(const mjModel* m, const mjData* d, CVec M_bar, Sweep& sweep,
+                          const ParameterBar& params);
+
 // Gravity as the dynamics see it: zero if it is disabled.
 Vector3 effective_gravity(const mjModel* m);
 

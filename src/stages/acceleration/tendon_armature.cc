@@ -66,4 +66,32 @@ void tendon_mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar
   });
 }
 
+void tendon_mass_matrix_pullback(const mjModel* m, const mjData* d, CVec M_bar, Vec qpos_bar, Vec y,
+                                 Sweep& s, const ParameterBar& params) {
+  const auto nv = static_cast<size_t>(m->nv);
+  const Pattern pattern = mass_pattern(m);
+  for (int tendon = 0; tendon < static_cast<int>(m->ntendon); tendon++) {
+    const double armature = tendon_armature(m, tendon);
+    if (armature == 0) continue;
+    // ψ = armature Σ M_bar_ij J_i J_j within the pattern, y = dψ/dJ
+    double psi = 0;
+    std::fill(y.begin(), y.end(), 0.0);
+    const int begin = m->ten_J_rowadr[tendon], end = begin + m->ten_J_rownnz[tendon];
+    for (int p = begin; p < end; p++) {
+      const int i = m->ten_J_colind[p];
+      for (int q = begin; q < end; q++) {
+        const int j = m->ten_J_colind[q];
+        if (!pattern.has(i, j)) continue;
+        const double bar = M_bar[static_cast<size_t>(i) * nv + static_cast<size_t>(j)];
+        psi += bar * d->ten_J[p] * d->ten_J[q];
+        y[static_cast<size_t>(i)] += 2 * armature * bar * d->ten_J[q];
+      }
+    }
+    tendon_direction_pullback(m, d, tendon, 0, y, qpos_bar, s, params);
+    if (const Vec gear_bar = params[Parameter::kActuatorGear]; !gear_bar.empty()) {
+      tendon_armature_gear_pullback(m, tendon, psi, gear_bar);
+    }
+  }
+}
+
 }  // namespace diffmj

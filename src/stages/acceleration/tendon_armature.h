@@ -24,6 +24,10 @@ void tendon_mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar
                                const TendonFits& fits, std::span<TendonBar> tendons, Vec qpos_bar,
                                Vec y, Sweep& sweep, const ParameterBar& params);
 
+// Σ M_bar_ij M_ij of the armatures, M_bar symmetric (nv x nv).
+void tendon_mass_matrix_pullback(const mjModel* m, const mjData* d, CVec M_bar, Vec qpos_bar, Vec y,
+                                 Sweep& sweep, const ParameterBar& params);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_STAGES_ACCELERATION_TENDON_ARMATURE_H_

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/dual.h"
+#include "base/quaternion.h"
 #include "base/rotation.h"
 #include "stages/position/collision.h"
 
@@ -261,18 +262,6 @@ class Rows {
   const ParameterBar& params_;
 };
 
-// quaternions over dual numbers, w first
-template <class T>
-struct Quat {
-  T w, x, y, z;
-  friend Quat operator*(const Quat& a, const Quat& b) {
-    return {a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z,
-            a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
-            a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x,
-            a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w};
-  }
-};
-
 // Rows of a weld's rotation, for torquescale 1: what it weighs of r, J λ, J a, J v and -J̇ v. first
 // is q1, second conj(q2); angular velocities are pure quaternions. Linear in first.
 template <class T>
@@ -450,6 +439,9 @@ void Rows::contacts() {
       ContactBar& one_bar = bar[static_cast<size_t>(k)];
       one_bar = {};
       if (one.efc_address < 0) continue;
+      if (!workspace_.contact_bar.empty()) {
+        one_bar = workspace_.contact_bar[static_cast<size_t>(first + k)];
+      }
       contact(one.efc_address, one, one_bar);
       any = any || one_bar.any();
     }

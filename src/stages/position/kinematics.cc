@@ -111,6 +111,7 @@ Sweep::Sweep(const mjModel* m) {
   }
   for (auto* x : {&A, &A_bar, &W, &W_inertial}) x->resize(nbody, Vector6::Zero());
   S_bar.resize(nv, Vector6::Zero());
+  for (auto* x : {&Q_bodies, &I_behind}) x->resize(nbody, Matrix6::Zero());
 }
 
 void Sweep::clear() {

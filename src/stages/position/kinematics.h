@@ -87,6 +87,7 @@ struct Sweep {
   std::vector<Vector6> W;           // nbody: wrenches on bodies
   std::vector<Vector6> W_inertial;  // nbody: wrenches on bodies' inertial frames
   std::vector<Vector6> S_bar;       // nv: cotangents of axes, beside those that motions give
+  std::vector<Matrix6> Q_bodies, I_behind;  // nbody: scratch of mass_matrix_pullback
 
  private:
   friend void kinematics_pullback(const mjModel*, const mjData*, Sweep&, Vec, Vec,
