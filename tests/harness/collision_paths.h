@@ -48,6 +48,8 @@ class Contacts {
   Vector operator()(const Vector& qpos) {
     const mjModel* m = model_.mj();
     mjData* d = workspace_->data.get();
+    // its own colliders, whichever other leases there are
+    const ColliderScope scope(model_.impl().collider());
     mj_call("mj_collision", [&] {
       mju_copy(d->qpos, qpos.data(), static_cast<int>(m->nq));
       mj_kinematics(m, d);

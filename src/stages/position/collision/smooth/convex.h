@@ -83,11 +83,10 @@ size_t contact_tilts(const ConvexShape<T>* first, const ConvexShape<T>& second, 
   return 4;
 }
 
-// Place::near of an end that was found by turning normals by the square root of `turn2`.
+// Place::near of an end that is found by tilting geoms by t.
 template <class T>
-T near_middle(const T& w, const T& roundness, const T& turn2) {
-  using std::sqrt;
-  return kNear * w + 5.0 * roundness * sqrt(turn2);
+T near_middle(const T& w, const T& roundness, const Vec3<T>& t) {
+  return kNear * w + 7.0 * roundness * norm(t);
 }
 
 class ConvexSolver {
@@ -331,11 +330,14 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
     set_near_vertices(shape1, 0, solver.n, farthest);
     set_near_vertices(shape2, 1, -solver.n, farthest);
   }
+  const auto near = [&](size_t i) { return near_middle(w, roundness, tilts[i]); };
+  bool has_ends = false;
+  for (size_t i = 0; i < nend && !has_ends; i++) {
+    has_ends = solver.may_have_end(values_of(tilts[i]), value_of(near(i)));
+  }
+  if (!has_ends) return emit_places(place, 0, normal, w, 1, emit);
   for (size_t i = 0; i < nend; i++) {
-    const Vec3<double> t = values_of(tilts[i]);
-    place[1 + i] = place[0];
-    if (!solver.may_have_end(t, near_middle(value_of(w), value_of(roundness), dot(t, t)))) continue;
-    if (!solver.solve_end(t)) return emit.fail();
+    if (!solver.solve_end(values_of(tilts[i]))) return emit.fail();
     T m1(solver.m1), m2(solver.m2);
     Vec3<T> y = n + m1 * e1 + m2 * e2;
     D = evaluate(y + tilts[i], tilts[i] - y);
@@ -347,11 +349,10 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
       y = n + m1 * e1 + m2 * e2;
       D = evaluate(y + tilts[i], tilts[i] - y);
     }
-    const T turn = m1 * m1 + m2 * m2 + dot(tilts[i], tilts[i]);
-    place[1 + i] = place_of(first.local(unit(y + tilts[i])), second.local(unit(tilts[i] - y)),
-                            near_middle(w, roundness, turn));
+    place[1 + i] =
+        place_of(first.local(unit(y + tilts[i])), second.local(unit(tilts[i] - y)), near(i));
   }
-  emit_places(place, nend, normal, w, emit);
+  emit_places(place, nend, normal, w, kMaxEnds + 1, emit);
 }
 
 }  // namespace diffmj

@@ -1,23 +1,23 @@
-// A plane and a cylinder: the lowest point of either rim, and two more of the lower rim that make
-// an equilateral triangle with its lowest one.
+// A plane and a cylinder: three points of the lower rim, and the lowest of the upper one.
 //
-// As the cylinder stands up, that triangle turns ever faster with the direction u of the tilt; when
-// it stands MuJoCo takes its x axis for u. Here three points that are fixed in the lower rim take
-// over before: with t = sin(tilt) radius / w,
+// MuJoCo's three are the lowest point, at the angle φ of the tilt in the rim, and those at ±120°
+// from it. This triangle turns with the tilt, ever faster as the cylinder stands up; a cylinder
+// that stands has φ = 0. With t = sin(tilt) radius/w and the tilt as a complex number z = t
+// exp(iφ), the triangle here is turned by
 //
-//   t     ½      1      2      3
-//   fixed triangle ------\_____________     weight 1 - S(t - 1)
-//   lowest of the lower rim                                                                 (5)
-//     ____/---------------------------      weight S(2 t - 1)
-//   the others of the turning triangle, lowest of the upper rim
-//     ___________________/------------      weight S(t - 2)
+//   ψ = arg(z³ + 8 (1 - S((t - ½)/2)) exp(iχ))/3,   χ = 45° S(t)                             (5)
 //
-// so that there are never more than four. The turning triangle also leaves as the cylinder comes to
-// lie, where MuJoCo's goes from one rim to the other.
+// which is 0 when it stands, φ from t = 5/2 on, and continuous but for three tilts, at t = 1.55 and
+// φ = 75°, 195°, 315°. (Any three points that hold the cylinder have such tilts, for the triangle
+// turns once as the tilt does.) All of them are always there: no contact leaves.
+//
+// The lowest point of the upper rim goes to its centre as the cylinder stands up. Those at ±120°
+// leave as the cylinder comes to lie, where MuJoCo's go from one rim to the other.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_PLANE_CYLINDER_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_SMOOTH_PLANE_CYLINDER_H_
 
 #include <cmath>
+#include <numbers>
 
 #include "stages/position/collision/smooth/geom.h"
 #include "stages/position/collision/smooth/smoothing.h"
@@ -38,37 +38,36 @@ void smooth_plane_cylinder(const SmoothGeom<T>& plane, const SmoothGeom<T>& cyli
   const T sin_tilt = norm(fall);
   if (emit.is_far(height + drop - radius * sin_tilt)) return;
 
-  const double root3 = std::sqrt(3.0);
-  // points from + radius (x u + y v), at a height over the centre
-  const auto point = [&](const Vec3<T>& rim, const Vec3<T>& from, const T& weight) {
+  const auto point = [&](const Vec3<T>& c, const T& weight) {
     if (weight == 0.0) return;
-    const Vec3<T> c = from + rim;
     const T dist = dot(n, c - plane.pos);
     if (emit.is_far(dist)) return;
     SmoothContact<T> contact = plane_point(c, dist, n);
     contact.fading = fading(weight, w);
     emit(contact);
   };
-  const T t = sin_tilt * radius / w;
+  const Vec3<T> x = radius * cylinder.axis[0], y = cross(x, axis);
   const Vec3<T> lower = cylinder.pos + half * axis, upper = cylinder.pos - half * axis;
+  const T t = sin_tilt * radius / w;
+  point(t > 0.0 ? upper + (smooth_step(t) * radius / sin_tilt) * fall : upper, T(1.0));
 
-  if (t > 0.5) {
-    const Vec3<T> u = (radius / sin_tilt) * fall;
-    point(u, lower, smooth_step(T(2.0 * t - 1.0)));
-    const T turning = smooth_step(T(t - 2.0));
-    point(u, upper, turning);
-    const T lying = smooth_ramp(T(-drop), w);
-    const Vec3<T> v = T(0.5 * root3) * cross(u, axis), back = lower - T(0.5) * u;
-    point(v, back, turning * lying);
-    point(-v, back, turning * lying);
-  }
-  if (t < 2.0) {
-    const T weight = 1.0 - smooth_step(T(t - 1.0));
-    const Vec3<T> x = radius * cylinder.axis[0];
-    const Vec3<T> v = T(0.5 * root3) * cross(x, axis), back = lower - T(0.5) * x;
-    point(x, lower, weight);
-    point(v, back, weight);
-    point(-v, back, weight);
+  using std::atan2, std::cos, std::sin;
+  const T re = dot(x, fall) / w, im = dot(y, fall) / w;
+  const T re3 = re * (re * re - 3.0 * im * im), im3 = im * (3.0 * re * re - im * im);
+  const T chi = (0.25 * std::numbers::pi) * smooth_step(t), cos_chi = cos(chi), sin_chi = sin(chi);
+  const T standing = 8.0 * (1.0 - smooth_step(T(0.5 * (t - 0.5))));
+  const T psi =
+      (chi + atan2(T(im3 * cos_chi - re3 * sin_chi), T(re3 * cos_chi + im3 * sin_chi + standing))) /
+      3.0;
+  const Vec3<T> u = cos(psi) * x + sin(psi) * y, v = T(0.5 * std::numbers::sqrt3) * cross(u, axis);
+  const T lying = smooth_ramp(T(-drop), w);
+  for (const Vec3<T>& rim : {u, v - T(0.5) * u, -v - T(0.5) * u}) {
+    if (lying == 1.0) {
+      point(lower + rim, lying);
+    } else {
+      const T lowest = smooth_step(T(2.0 * dot(rim, fall) / (radius * sin_tilt)));
+      point(lower + rim, lowest + (1.0 - lowest) * lying);
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace diffmj {
 
+inline constexpr double kAcross = 0.8, kAlong = 1.93;  // in the ratio of tan 22.5°
+
 template <class T, class Emit>
 void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, double width,
                        const Emit& emit) {
@@ -29,12 +31,20 @@ void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, do
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
       contact_tilts<T>(nullptr, mesh, n, smooth_positive(T(-place[0].dist), mesh.width()), tilts);
-  if (nend > 0) set_near_vertices(shape, 1, -values_of(n), 1.1 * norm(values_of(tilts[0])));
+  if (nend > 0) {
+    // between the axes and their diagonals: across the edges of a face that lies along either, two
+    // corners would be found as one place, in the middle
+    const Vec3<T> a = 0.5 * (tilts[0] + tilts[1]), b = 0.5 * (tilts[0] - tilts[1]);
+    const Vec3<T> t0 = kAlong * a + kAcross * b, t1 = kAlong * b - kAcross * a;
+    tilts = {t0, t1, -t1, -t0};
+    set_near_vertices(shape, 1, -values_of(n),
+                      1.1 * std::max(norm(values_of(t0)), norm(values_of(t1))));
+  }
   for (size_t i = 0; i < nend; i++) {
     place[1 + i] = place_in(tilts[i] - n);
-    place[1 + i].near = near_middle(mesh.width(), mesh.roundness(n), dot(tilts[i], tilts[i]));
+    place[1 + i].near = near_middle(mesh.width(), mesh.roundness(n), tilts[i]);
   }
-  emit_places(place, nend, n, mesh.width(), emit);
+  emit_places(place, nend, n, mesh.width(), kMaxEnds, emit);
 }
 
 }  // namespace diffmj
