@@ -15,6 +15,7 @@ constexpr double kPlace = 1e-9;        // of the sizes: points of polygons
 constexpr double kCurvedPlace = 1e-5;  // of the sizes: the collider finds the side by iterating
 constexpr double kNormal = 1e-9;       // [rad] the contact's normal is the face's
 constexpr double kNearlyFlat = 1e-3;   // of the sizes: MuJoCo joins triangles to polygons
+constexpr double kBent = 1e-6;         // [rad] more than rounding bends a face
 constexpr double kAligned = 0.1;       // [rad] more than faces that MuJoCo clips differ in
 constexpr double kParallel = 1e-6;     // lines that meet at a smaller angle meet nowhere
 
@@ -27,6 +28,17 @@ bool is_on_segment(const Vector3& point, const Vector3& a, const Vector3& b, dou
   const double x = way.dot(point - a) / length;
   return x >= -tolerance && x <= length + tolerance &&
          (point - a - x / length * way).norm() <= tolerance;
+}
+
+// how far a face's corners are from its plane, as an angle
+double face_bend(const Face& face) {
+  const Vector3 first = face.corner(0);
+  double most = 0;
+  for (int i = 1; i < face.n; i++) {
+    const Vector3 way = face.corner(i) - first;
+    most = std::max(most, std::abs(face.normal.dot(way)) / way.norm());
+  }
+  return most;
 }
 
 double place_tolerance(const std::array<GeomPose, 2>& geom) {
@@ -68,7 +80,8 @@ class ClippedLine {
         other_(geom[static_cast<size_t>(1 - side)]),
         e_(face.normal),
         c_(contact.surface(1 - side)),
-        near_(place_tolerance(geom)) {}
+        near_(place_tolerance(geom)),
+        bend_(face_bend(face)) {}
 
   // whether the line is along the face
   bool is_flat() const { return std::abs(other_.axis(2).dot(e_)) <= direction_tolerance(); }
@@ -93,6 +106,7 @@ class ClippedLine {
     const Vector3 u = (c_ - other_.pos - x * axis) / radius;
     const Vector3 c_bar = face_point_pullback(side_, e_, face_.size, contact_, bar_, out);
     Vector3 line_bar = c_bar;
+    if (bend_ > kBent) return false;
     if (is_end()) {
       size_of(out, false)[1] += x < 0 ? -axis.dot(c_bar) : axis.dot(c_bar);
     } else if (std::abs(x) > half || !cut(axis, line_bar, out)) {
@@ -187,9 +201,11 @@ class ClippedLine {
   }
 
   double place() const { return other_.axis(2).dot(c_ - other_.pos); }
-  // a cylinder's side is found by iterating
+  // a cylinder's side is found by iterating; the least penetration is over some triangle of the
+  // face
   double direction_tolerance() const {
-    return other_.type == mjGEOM_CYLINDER || own_.type == mjGEOM_CYLINDER ? kCurvedPlace : kPlace;
+    const bool round = other_.type == mjGEOM_CYLINDER || own_.type == mjGEOM_CYLINDER;
+    return round ? kCurvedPlace : kPlace + 4 * bend_;
   }
 
   const PairContact& contact_;
@@ -198,7 +214,7 @@ class ClippedLine {
   int side_;  // of the face
   const GeomPose &own_, &other_;
   Vector3 e_, c_;
-  double near_;
+  double near_, bend_;
 };
 
 // the readings of contacts with a face of this side
@@ -234,7 +250,6 @@ class ClippedPair {
 
   // the face, which has the normal, clips an edge
   void edges(Readings& readings) const {
-    if (other_.type != mjGEOM_BOX && other_.type != mjGEOM_MESH) return;
     const Vector3 c = PairContact(contacts_[0]).surface(1 - side_);
     visit_references([&](const Face& face) {
       visit_faces(other_, [&](const Face& at) {

@@ -16,7 +16,8 @@ namespace {
 
 // polytopes that approximate curved shapes are this far from them
 constexpr FeatureTolerance kCurved{.place = 1e-5, .normal = 1e-5};
-constexpr FeatureTolerance kFlat{.place = 1e-9, .normal = 1e-8};
+// vertices of meshes are rounded to single precision, and so faces are not quite flat
+constexpr FeatureTolerance kFlat{.place = 1e-7, .normal = 1e-7};
 
 class ConvexPair {
  public:

@@ -1,6 +1,7 @@
 // Contacts that MuJoCo's iterating colliders find (ellipsoids, cylinders, meshes, height fields):
-// nearest points of two features, as collision/nearest.h has them. The collider is run once more,
-// at machine precision: its own tolerance would show in the curvature.
+// nearest points of two features, as collision/nearest.h has them, or what is left of features that
+// clip each other, as collision/clipped.h has it. The collider is run once more, at machine
+// precision: its own tolerance would show in the curvature.
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
 

@@ -13,20 +13,21 @@
 namespace diffmj {
 namespace {
 
-// The steps to take, from the first down to the least, in units of the smaller geom's radius and in
-// rad; and how much a collider's results jump from pose to pose, in the same units.
-struct Steps {
-  double first, least, noise;
-};
-constexpr Steps kExact{.first = 1e-6, .least = 1e-8, .noise = 0};
-constexpr Steps kIterative{.first = 2e-4, .least = 2e-5, .noise = 1e-6};
-// polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
-// each other, only the direction of a cylinder's side is theirs
-constexpr Steps kCurved{.first = 2e-3, .least = 2e-4, .noise = 4e-6};
-constexpr Steps kClipped{.first = 1e-4, .least = 1e-5, .noise = 1e-7};
-constexpr double kShrink = 0.1;
-// a step is inside one case of the collider if its two sides differ by less than this, relative
+// a step is straight if its two sides differ by less than this, relative
 constexpr double kBent = 1e-3, kCurvedBent = 0.1;
+
+// The steps to try, in units of the smaller geom's radius and in rad.
+struct Steps {
+  std::array<double, 5> h;
+  double bent = kBent;
+};
+// smaller ones where a case of the collider ends nearby, larger ones above its noise
+constexpr Steps kExact{.h = {1e-6, 1e-7, 1e-8, 1e-5, 1e-4}};
+constexpr Steps kIterative{.h = {2e-4, 1e-3, 5e-5, 2e-5, 5e-6}, .bent = kCurvedBent};
+// polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
+// each other, only the direction of a line is theirs
+constexpr Steps kCurved{.h = {2e-3, 5e-4, 2e-4, 1e-4, 5e-5}, .bent = kCurvedBent};
+constexpr Steps kClipped{.h = {1e-4, 3e-5, 1e-5, 3e-6, 1e-6}, .bent = kCurvedBent};
 
 class PairDifferences {
  public:
@@ -196,37 +197,34 @@ class PairDifferences {
     return sum;
   }
 
-  // whether both sides of a step are of one case: what has changed by one is taken back by the
-  // other
-  bool is_straight(const Moved& plus, const Moved& minus, double h, const Steps& steps) const {
-    const double bent = steps.noise > 0 ? kCurvedBent : kBent;
+  // how much the two sides of a step differ, relative to what has changed: what one has changed,
+  // the other should take back. A case of the collider that ends within the step, or noise.
+  double bend(const Moved& plus, const Moved& minus, double h) const {
+    double most = 0;
     for (int i = 0; i < n_; i++) {
       const auto c = static_cast<size_t>(i);
       if (match_[c] < 0) continue;
-      const Eigen::Vector<double, 10> at = numbers(base_.contact[static_cast<size_t>(match_[c])]),
-                                      up = numbers(
-                                          plus.found.contact[static_cast<size_t>(plus.match[c])]),
-                                      down = numbers(
-                                          minus.found.contact[static_cast<size_t>(minus.match[c])]);
+      const auto at = numbers(base_, match_[c]), up = numbers(plus.found, plus.match[c]),
+                 down = numbers(minus.found, minus.match[c]);
       const double first = (up - down).lpNorm<Eigen::Infinity>(),
                    second = (up + down - 2 * at).lpNorm<Eigen::Infinity>();
-      if (second > bent * std::max(first, h) + steps.noise) return false;
+      most = std::max(most, second / std::max(first, h));
     }
-    return true;
+    return most;
   }
   // of a contact, in units of the smaller geom
-  Eigen::Vector<double, 10> numbers(const mjPreContact& contact) const {
+  Eigen::Vector<double, 10> numbers(const Detected& found, int i) const {
+    const mjPreContact& contact = found.contact[static_cast<size_t>(i)];
     Eigen::Vector<double, 10> out;
     out << contact.dist / size_, Vector3(contact.pos) / size_, Vector3(contact.normal),
         Vector3(contact.tangent);
     return out;
   }
 
-  // The slope along a direction: move(h, found) makes a step, in units of `unit`. Steps that leave
-  // the case of the collider are made smaller.
-  // gradient: if the least step leaves it too, on one side, the other alone is taken, and the mean
-  // of both if contacts are found again; where one is lost on both, what holds for extremal
-  // distances
+  // The slope along a direction: move(s, found) makes a step. Of the steps to try the first is
+  // taken that is straight, or else the one that is the least bent.
+  // gradient: if contacts are found again on one side only, whatever the step, that side alone is
+  // taken; where one is lost on both, what holds for extremal distances
   template <class Move>
   bool slope(const Move& move, double unit, double& out) {
     const Steps steps = choose_steps();
@@ -235,22 +233,27 @@ class PairDifferences {
       follow(moved);
       return moved.all ? change(moved) / unit : 0;
     };
-    for (double h = steps.first;; h *= kShrink) {
+    double least = std::numeric_limits<double>::infinity();
+    bool known = false;
+    for (const double h : steps.h) {
       const double plus = at(h, plus_), minus = at(-h, minus_);
-      const bool last = h * kShrink < 0.5 * steps.least, both = plus_.all && minus_.all;
-      if (both && (last || is_straight(plus_, minus_, h, steps))) {
+      if (plus_.all && minus_.all) {
+        const double bent = bend(plus_, minus_, h);
+        if (bent >= least) continue;
+        known = true;
+        least = bent;
         out = (plus - minus) / (2 * h);
-        if (steps.noise > 0) {
+        if (steps.bent > kBent) {
           const double plus2 = at(2 * h, plus_), minus2 = at(-2 * h, minus_);
           if (plus_.all && minus_.all) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
         }
-        return true;
+        if (bent <= steps.bent) break;
+      } else if (!known && (plus_.all || minus_.all)) {
+        known = true;
+        out = plus_.all ? plus / h : -minus / h;
       }
-      if (!last) continue;
-      if (plus_.all) out = plus / h;
-      if (minus_.all) out = -minus / h;
-      return plus_.all || minus_.all;
     }
+    return known;
   }
 
   Steps choose_steps() const {
@@ -258,10 +261,10 @@ class PairDifferences {
     const auto has = [&](int type) {
       return m_->geom_type[g1_] == type || m_->geom_type[g2_] == type;
     };
-    const bool curved = has(mjGEOM_ELLIPSOID) || has(mjGEOM_CYLINDER);
     // prisms of a height field have a contact each
     const bool clipped = base_.n > 1 && !has(mjGEOM_HFIELD);
-    if (curved) return clipped ? kClipped : kCurved;
+    if (clipped && (has(mjGEOM_CAPSULE) || has(mjGEOM_CYLINDER))) return kClipped;
+    if (has(mjGEOM_ELLIPSOID) || has(mjGEOM_CYLINDER)) return kCurved;
     const bool native = (m_->opt.disableflags & mjDSBL_NATIVECCD) == 0;
     return native && !has(mjGEOM_SDF) ? kExact : kIterative;
   }
