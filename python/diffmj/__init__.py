@@ -39,6 +39,7 @@ from ._errors import (  # noqa: E402
     RolloutError,
     StepBudgetError,
     StepSizeError,
+    StiffWarning,
     UnsupportedError,
 )
 from ._plot import plot_steps  # noqa: E402
@@ -79,6 +80,7 @@ __all__ = [
     "State",
     "StepBudgetError",
     "StepSizeError",
+    "StiffWarning",
     "Trajectory",
     "UnsupportedError",
     "Warning",

@@ -111,7 +111,7 @@ class CheckReport:
             -1: there are no such steps.
         features: what the model uses, by name.
         advice: what would make its gradients better.
-        warnings: MuJoCo's warnings during the rollout.
+        warnings: MuJoCo's warnings during the rollout, and those about adaptive steps.
         nstep: length of the rollout that was checked.
         tolerance: relative, of a direction that agrees.
     """

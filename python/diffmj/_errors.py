@@ -61,6 +61,11 @@ class FallbackWarning(UserWarning):
     smooth one was; the text names what forced it."""
 
 
+class StiffWarning(UserWarning):
+    """The stability of an explicit method, not the tolerance, decides on the steps of a rollout, or
+    constant steps are beyond it; the text names the joint, what makes it stiff and the remedies."""
+
+
 for _class in (
     Error,
     InputError,
@@ -72,5 +77,6 @@ for _class in (
     StepSizeError,
     OutOfMemoryError,
     FallbackWarning,
+    StiffWarning,
 ):
     _class.__module__ = "diffmj"

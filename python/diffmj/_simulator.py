@@ -24,6 +24,7 @@ from ._errors import (
     RolloutError,
     StepBudgetError,
     StepSizeError,
+    StiffWarning,
 )
 from ._trajectory import Trajectory
 
@@ -427,6 +428,7 @@ class Simulator:
         else:
             record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread, given)
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
+        _report_stiffness(trajectory, record)
         _report_failures(trajectory, record)
         return trajectory
 
@@ -629,6 +631,16 @@ def _integer(who: str, name: str, value: Any, least: int = 0, most: int = 2**31 
 
 def _input_arrays(inputs: list[Input]) -> _diffmj.InputArrays:
     return _diffmj.InputArrays(**{x.name: x.rows() for x in inputs})
+
+
+def _report_stiffness(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) -> None:
+    texts = [w.text for one in record.warnings for w in one if w.text.startswith("stiff: ")]
+    if not texts:
+        return
+    text = texts[0].removeprefix("stiff: ")
+    if trajectory.batch is not None:
+        text = f"{len(texts)} of {trajectory.batch} rollouts are stiff; the first: {text}"
+    warnings.warn(text, StiffWarning, stacklevel=3)
 
 
 def _report_failures(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) -> None:

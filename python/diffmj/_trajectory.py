@@ -349,7 +349,9 @@ class Trajectory:
 
     @property
     def warnings(self) -> list[Warning] | list[list[Warning]]:
-        """MuJoCo's warnings; with a batch a list of lists."""
+        """MuJoCo's warnings and those about adaptive steps: grazing events, and stiffness (which
+        is a `StiffWarning` of Python too); with a batch a list of lists.
+        """
         all_warnings = [
             [Warning(w.text, w.first_step, w.count) for w in one] for one in self._record.warnings
         ]
