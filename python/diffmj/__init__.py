@@ -42,6 +42,7 @@ from ._errors import (  # noqa: E402
     RolloutError,
     StepBudgetError,
     StepSizeError,
+    StiffWarning,
     UnsupportedError,
 )
 from ._plot import plot_steps  # noqa: E402
@@ -86,6 +87,7 @@ __all__ = [
     "State",
     "StepBudgetError",
     "StepSizeError",
+    "StiffWarning",
     "Trajectory",
     "UnsupportedError",
     "__version__",

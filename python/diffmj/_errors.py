@@ -75,6 +75,11 @@ class ChatterWarning(GradientWarning):
     dominate the gradient; the text names it and says what to use instead."""
 
 
+class StiffWarning(GradientWarning):
+    """The stability of an explicit method, not the tolerance, decides on the steps of a rollout, or
+    constant steps are beyond it; the text names the joint, what makes it stiff and the remedies."""
+
+
 for _class in (
     Error,
     InputError,
@@ -89,5 +94,6 @@ for _class in (
     GradientWarning,
     GrazingWarning,
     ChatterWarning,
+    StiffWarning,
 ):
     _class.__module__ = "diffmj"

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import _diffmj
-from ._errors import ChatterWarning, GradientWarning, GrazingWarning
+from ._errors import ChatterWarning, GradientWarning, GrazingWarning, StiffWarning
 
 # by Warning.kind; other kinds are data alone
 _CATEGORIES: dict[str, type[GradientWarning]] = {
     "grazing": GrazingWarning,
     "chatter": ChatterWarning,
+    "stiff": StiffWarning,
 }
 
 
@@ -26,8 +27,9 @@ class Warning:
         text: what happened, and what to do.
         first_step: the first step (interval, with adaptive steps) that gave it.
         count: how often it was given.
-        kind: "mujoco" for MuJoCo's own; "grazing" and "chatter" concern gradients and are also
-            Python warnings, of the category `GrazingWarning` or `ChatterWarning`.
+        kind: "mujoco" for MuJoCo's own; "grazing", "chatter" and "stiff" concern gradients and are
+            also Python warnings, of the category `GrazingWarning`, `ChatterWarning` or
+            `StiffWarning`.
     """
 
     text: str
@@ -43,9 +45,7 @@ def to_warnings(recorded: Iterable[_diffmj.Warning]) -> list[Warning]:
 def report_warnings(record: _diffmj.TrajectoryBatch, batch: int | None) -> None:
     """Gives the first entry of each kind as a Python warning, at the caller of the caller."""
     for kind, category in _CATEGORIES.items():
-        given = [
-            (i, w) for i, one in enumerate(record.warnings) for w in one if w.kind == kind
-        ]
+        given = [(i, w) for i, one in enumerate(record.warnings) for w in one if w.kind == kind]
         if not given:
             continue
         which, first = given[0]

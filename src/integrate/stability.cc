@@ -21,8 +21,8 @@ constexpr int kFew = 3, kFirst = 5;
 constexpr double kResidual = 0.05;
 // Of the random direction beside the one that is remembered.
 constexpr double kRandomShare = 0.1;
-// Steps between two looks.
-constexpr int kPatience = 16;
+// Steps between two looks; where the limit decides on steps, which are short then.
+constexpr int kShortest = 2, kPatience = 16, kLongPatience = 64;
 
 }  // namespace
 
@@ -52,8 +52,10 @@ Stability::Stability(const ModelImpl& impl, Workspace& workspace)
 bool Stability::due(double h, const StepStart& start) const {
   if (n_ == 0 || start.let_go) return false;
   if (!looked_ || since_ >= patience_) return true;
-  if (rough_ && kFar * h > bound_) return true;
-  return since_ > 1 && start.nefc >= 0 && (start.nefc != nefc_ || start.active != active_);
+  const bool near = kFar * h > bound_;
+  if (rough_ && near) return true;
+  return since_ >= (near ? 4 : 8) && start.nefc >= 0 &&
+         (start.nefc != nefc_ || start.active != active_);
 }
 
 double Stability::growth(double h) const {
@@ -185,19 +187,39 @@ void Stability::find_scales() {
   set_scale();
 }
 
-double Stability::ritz_bound(int m) {
+bool Stability::find_bound(int m, double rest, double h) {
   using Square = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, kMost, kMost>;
   const Eigen::EigenSolver<Square> solver(projected_.topLeftCorner(m, m));
   const auto& values = solver.eigenvalues();
-  double best = std::numeric_limits<double>::infinity();
+  const auto vectors = solver.eigenvectors();
+  // |J ξ - λ ξ| / |ξ|
+  const auto residual = [&](Eigen::Index k) {
+    return rest * std::abs(vectors(m - 1, k)) / vectors.col(k).norm();
+  };
   Eigen::Index which = 0;
   for (Eigen::Index k = 0; k < m; k++) {
     if (std::abs(values[k]) > std::abs(values[which])) which = k;
   }
-  // the largest first: most others then cannot count
+  const auto found = [&](double bound) {
+    bound_ = bound;
+    eigenvalue_ = values[which];
+    ritz_ = vectors.col(which).real();
+    return residual(which) <= kResidual * std::abs(eigenvalue_);
+  };
+  // far from any limit: which one it would be does not matter
+  exact_ = kFar * h * std::abs(values[which]) > smallest_radius_;
+  if (!exact_) return found(smallest_radius_ / std::abs(values[which]));
+
+  // The largest first: most others then cannot count. Next to the imaginary axis limits fall
+  // steeply, so that a mode is given the least damping that the residual leaves it.
+  double best = std::numeric_limits<double>::infinity(), careful = best;
   const auto look = [&](Eigen::Index k) {
     const double size = std::abs(values[k]);
-    if (size * best <= smallest_radius_) return;
+    if (size * careful <= smallest_radius_) return;
+    const double damped = values[k].real();
+    const std::complex<double> least(damped < 0 ? std::min(damped + residual(k), 0.0) : damped,
+                                     values[k].imag());
+    careful = std::min(careful, polynomial_.limit(least) / size);
     const double bound = polynomial_.limit(values[k]) / size;
     if (bound >= best) return;
     best = bound;
@@ -205,25 +227,27 @@ double Stability::ritz_bound(int m) {
   };
   look(which);
   for (Eigen::Index k = 0; k < m; k++) look(k);
-  eigenvalue_ = values[which];
-  const auto vector = solver.eigenvectors().col(which);
-  ritz_last_ = std::abs(vector[m - 1]) / vector.norm();
-  ritz_ = vector.real();
-  return best;
+  // what starts as one mode stays so: all that could count must be known, not this one alone
+  bool known = found(careful) && careful >= (1 - kResidual) * best;
+  for (Eigen::Index k = 0; k < m && known; k++) {
+    const double size = std::abs(values[k]);
+    known = size * careful <= smallest_radius_ || residual(k) <= kResidual * size;
+  }
+  return known;
 }
 
 void Stability::look(double h, const StepStart& start, const IntervalInput& in) {
   evaluate(start, in);
   const bool first = !looked_;
   if (first) find_scales();
-  const int fewest = first ? kFirst : kFew;
+  const int fewest = first || (rough_ && kFar * h > bound_) ? kFirst : kFew;
 
-  // what is remembered, and a random direction
+  // what is remembered, and a random direction; what was found far from the limit is no better
   auto begin = space_.col(0);
   begin = direction_.cwiseProduct(scale_);
   const double norm = begin.norm();
   if (norm > 0) begin /= norm;
-  add_random(0, n_, norm > 0 ? kRandomShare : 1);
+  add_random(0, n_, norm > 0 && !rough_ ? kRandomShare : 1);
   begin.normalize();
 
   const double before = bound_;
@@ -253,14 +277,12 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
       next /= rest;
       continue;
     }
-    bound_ = ritz_bound(m);
-    const double residual = rest * ritz_last_;
-    good = whole || residual <= kResidual * std::abs(eigenvalue_);
+    good = find_bound(m, whole ? 0 : rest, h);
     if (good || kFar * h <= bound_ || m == most) break;
     projected_(m, m - 1) = rest;
     next /= rest;
   }
-  rough_ = !good && m < most;
+  rough_ = !exact_ || (!good && m < most);
 
   direction_.noalias() = space_.leftCols(m) * ritz_;
   direction_.array() /= scale_.array();
@@ -269,10 +291,14 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
   s_ = std::max(std::abs(eigenvalue_), 1.0);
   set_scale();
 
-  // the same again: it can wait longer
-  const bool same = std::abs(bound_ - before) <= 0.1 * bound_;
-  const bool far = kFar * h <= bound_;
-  patience_ = first ? 2 : same || far ? std::min(2 * patience_, kPatience) : 2;
+  // the next one can wait longer where this one brought nothing new
+  const double change = std::abs(bound_ - before) / bound_;
+  const bool decides = 2 * h > bound_, longer = change < (decides ? 0.03 : 0.3);
+  if (kFar * h <= bound_ || longer) {
+    patience_ = std::min(2 * patience_, decides ? kLongPatience : kPatience);
+  } else if (!(change < 0.1)) {
+    patience_ = std::max(patience_ / 2, kShortest);
+  }
   since_ = 0;
   looked_ = true;
   nefc_ = start.nefc;

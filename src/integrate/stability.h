@@ -2,7 +2,8 @@
 //
 // With J = ∂F/∂x at the start of a step and λ its eigenvalues, the step must stay below
 //
-//   h ≤ 0.9 min_λ limit(λ) / |λ|                                  docs/derivations/adaptive.md, eq. 12
+//   h ≤ 0.9 min_λ limit(λ) / |λ|                                  docs/derivations/adaptive.md, eq.
+//   12
 //
 // (integrate/stability_polynomial.h). The error of a step does not tell: where nothing moves it is
 // 0, and where a stiff part rests what moves beside it hides it. The eigenvalues that count are
@@ -57,8 +58,9 @@ class Stability {
   void find_scales();
   void set_scale();
   void add_random(Eigen::Index first, Eigen::Index n, double size);
-  // The limit of the first m columns' Ritz values; sets eigenvalue_ and ritz_.
-  double ritz_bound(int m);
+  // The bound from the Ritz values of the first m columns, or less than it where it is far above h.
+  // rest: what a product of the last column has outside of them. True if it is well known.
+  bool find_bound(int m, double rest, double h);
 
   const ModelImpl& impl_;
   Workspace& workspace_;
@@ -79,9 +81,9 @@ class Stability {
   using Small = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, kMost + 1, kMost + 1>;
   Small projected_ = Small::Zero(kMost + 1, kMost + 1);
   Eigen::Matrix<double, Eigen::Dynamic, 1, 0, kMost, 1> ritz_;
-  double ritz_last_ = 0;  // |entry| of the eigenvector at the last column, of a unit vector
 
   bool looked_ = false;
+  bool exact_ = false;  // bound_ is the limit, not something below it
   bool rough_ = false;  // good enough for steps much shorter than the bound only
   double bound_ = std::numeric_limits<double>::infinity();
   std::complex<double> eigenvalue_ = 0;

@@ -2,7 +2,8 @@
 //
 // A step of size h multiplies a perturbation of x' = λ x by R(hλ), the motion by e^hλ:
 //
-//   R(z) = 1 + Σ_k r_k z^k,     r_k = bᵀ A^(k-1) 1                  docs/derivations/adaptive.md, eq. 12
+//   R(z) = 1 + Σ_k r_k z^k,     r_k = bᵀ A^(k-1) 1                  docs/derivations/adaptive.md,
+//   eq. 12
 //
 // Along a ray z = r λ/|λ| the limit is the first r at which |R(z)| > (1 + kGrowth) max(1, |e^z|).
 #ifndef DIFFMJ_INTEGRATE_STABILITY_POLYNOMIAL_H_
@@ -76,13 +77,13 @@ struct StabilityPolynomial {
  private:
   template <class Inside>
   static constexpr double first_exit(Inside&& inside) {
-    // no region of a method with n stages reaches further than n² (that of Chebyshev's methods)
-    constexpr double kStride = 1.0 / 32;
+    // where the motion itself grows there may be no limit
+    constexpr double kStride = 1.0 / 32, kFurthest = 16;
     double low = 0, high = kStride;
     while (inside(high)) {
       low = high;
       high += kStride;
-      if (high > kMaxStage * kMaxStage) return std::numeric_limits<double>::infinity();
+      if (high > kFurthest) return std::numeric_limits<double>::infinity();
     }
     for (int k = 0; k < 40; k++) {
       const double middle = (low + high) / 2;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "integrate/order_conditions.h"
+#include "integrate/stability_polynomial.h"
 
 namespace diffmj {
 namespace {
@@ -53,6 +54,23 @@ static_assert(conditions(exact::kDopri8, 5));
 static_assert(conditions(exact::kDopri8, 6));
 static_assert(conditions(exact::kDopri8, 7));
 static_assert(conditions(exact::kDopri8, 8));
+
+// Where steps cease to be stable, on the negative real and on the imaginary axis; from the tableau,
+// against roots of |R| = 1 + 1e-4 found apart.
+constexpr bool limits(const ExactTableau& t, double real, double imaginary) {
+  const StabilityPolynomial R(t);
+  const double x = R.real_limit() - real, y = R.imaginary_limit() - imaginary;
+  return x * x < 1e-8 && y * y < 1e-8;
+}
+static_assert(limits(exact::kEuler, 2.00010, 0.01414));
+static_assert(limits(exact::kHeun, 2.00010, 0.16818));
+static_assert(limits(exact::kMidpoint, 2.00010, 0.16818));
+static_assert(limits(exact::kRalston, 2.00010, 0.16818));
+static_assert(limits(exact::kBosh3, 2.51281, 1.73228));
+static_assert(limits(exact::kRk4, 2.78536, 2.82847));
+static_assert(limits(exact::kTsit5, 3.50690, 0.97086));
+static_assert(limits(exact::kDopri5, 3.30662, 1.10547));
+static_assert(limits(exact::kDopri8, 5.16668, 3.71126));
 
 }  // namespace
 

@@ -170,9 +170,9 @@ class AdaptiveRollout {
         if (!method_.place(0) || !method_.evaluate(0, times_)) return 0;
         remember_first_rates();
       }
-      stiffness_.look(i, h, x_.start(), in);
+      stiffness_.look(h, x_.start(), in);
     }
-    return stiffness_.limited(h);
+    return stiffness_.limited(i, h, x_.start(), in);
   }
 
   // one attempt
@@ -345,7 +345,8 @@ class AdaptiveRollout {
                  std::to_string(nmade()) + " accepted, " + std::to_string(control_.nrejected) +
                  " rejected) reached time " + number(x_.time) + " s, in interval " +
                  std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
-                 "; use a larger max_steps or a larger " + (controller_ ? "tolerance" : "step");
+                 "; use a larger max_steps or a larger " + (controller_ ? "tolerance" : "step") +
+                 stiffness_.hint();
     return false;
   }
   bool not_finite(int i) {

@@ -14,10 +14,11 @@
 namespace diffmj {
 namespace {
 
-// What is worth a warning: so much of the time, and so many steps, also for each interval.
-constexpr double kShare = 0.25;
-constexpr int kCount = 50;
-constexpr double kPerInterval = 2;
+// What is worth a warning: so much of the time, and so many steps, also for each interval. What
+// decays has no part in the motion after so many of its time constants, and costs steps for
+// nothing; an oscillation has one, and is worth a warning if it costs very many.
+constexpr double kShare = 0.25, kPerInterval = 2, kTimeConstants = 20;
+constexpr int kCount = 50, kVeryMany = 1000;
 // Constant steps beyond the limit: perturbations grow by so much more than the motion lets them.
 const double kGrowth = std::log(10.0);
 
@@ -54,9 +55,19 @@ Stiffness::Stiffness(const Model& model, Workspace& workspace)
   mode_.direction.resize(static_cast<size_t>(2 * impl_.nv + impl_.na));
 }
 
-void Stiffness::look(int i, double h, const StepStart& start, const IntervalInput& in) {
+void Stiffness::look(double h, const StepStart& start, const IntervalInput& in) {
   stability_.look(h, start, in);
-  if (!(h > stability_.limit())) return;
+  remembers_ = false;
+}
+
+double Stiffness::limited(int i, double h, const StepStart& start, const IntervalInput& in) {
+  limits_ = h > stability_.limit();
+  if (!limits_) return h;
+  if (!remembers_) remember(i, start, in);
+  return stability_.limit();
+}
+
+void Stiffness::remember(int i, const StepStart& start, const IntervalInput& in) {
   const auto keep = [](CVec from, std::vector<double>& to) {
     std::copy(from.begin(), from.end(), to.begin());
   };
@@ -75,15 +86,12 @@ void Stiffness::look(int i, double h, const StepStart& start, const IntervalInpu
   mode_.eigenvalue = stability_.eigenvalue();
   mode_.limit = stability_.limit();
   if (first_ < 0) first_ = i;
-}
-
-double Stiffness::limited(double h) {
-  limits_ = h > stability_.limit();
-  return limits_ ? stability_.limit() : h;
+  remembers_ = true;
 }
 
 void Stiffness::follow(double h) {
   stability_.follow();
+  made_++;
   growth_ += stability_.growth(h);
   if (!limits_) return;
   count_++;
@@ -177,14 +185,15 @@ Stiffness::Cause Stiffness::find_cause() {
     if (share(k) > share(dof)) dof = k;
     energy += share(k);
   }
-  const std::string joint = model_.element_name(mjOBJ_JOINT, m->dof_jntid[dof]);
+  const auto joint_name = [&](int j) { return model_.element_name(mjOBJ_JOINT, j); };
+  const std::string joint = joint_name(m->dof_jntid[dof]);
 
   double most = 0.1 * size * energy;
   Cause cause{joint, "more inertia there"};
   const auto offer = [&](double power, auto&& what, const char* remedy) {
     if (!(std::abs(power) > most)) return;
     most = std::abs(power);
-    cause = {joint + ", by " + what(), remedy};
+    cause = {what(), remedy};
   };
 
   // constraints: f = -S (J a - aref), where a changes too
@@ -199,7 +208,8 @@ Stiffness::Cause Stiffness::find_cause() {
     const std::complex<double> reference =
         mode_.eigenvalue + KBIP[1] + KBIP[0] * KBIP[2] / mode_.eigenvalue;
     offer(
-        d->efc_D[i] * std::abs(reference) * speed * speed, [&] { return constraint_name(i); },
+        d->efc_D[i] * std::abs(reference) * speed * speed,
+        [&] { return joint + ", by " + constraint_name(i); },
         "a longer time constant in its solref");
   }
 
@@ -208,11 +218,10 @@ Stiffness::Cause Stiffness::find_cause() {
   for (int k = 0; k < nv; k++) {
     const double v2 = std::pow(xi[static_cast<size_t>(k)], 2);
     const int j = m->dof_jntid[k];
-    const auto name = [&] { return model_.element_name(mjOBJ_JOINT, j); };
     if (!(disabled & mjDSBL_DAMPER)) {
       offer(
-          Damping(m, k).slope(d->qvel[k]) * v2, [&] { return "the damping of " + name(); },
-          "less damping");
+          Damping(m, k).slope(d->qvel[k]) * v2, [&] { return joint_name(j) + ", by its damping"; },
+          "less damping of it");
     }
     if (disabled & mjDSBL_SPRING) continue;
     const bool turns = m->jnt_type[j] == mjJNT_FREE || m->jnt_type[j] == mjJNT_BALL;
@@ -221,15 +230,17 @@ Stiffness::Cause Stiffness::find_cause() {
         stiffness_slope(m->jnt_stiffness[j], m->jnt_stiffnesspoly + mjNPOLY * j,
                         turns ? 0 : d->qpos[q] - m->qpos_spring[q]) *
             v2 / size,
-        [&] { return "the stiffness of " + name(); }, "less stiffness");
+        [&] { return joint_name(j) + ", by its stiffness"; }, "less stiffness of it");
   }
   for (int t = 0; t < static_cast<int>(m->ntendon); t++) {
     const double v2 = std::pow(tendon_rate(m, d, t, xi), 2);
-    const auto name = [&] { return model_.element_name(mjOBJ_TENDON, t); };
+    const auto name = [&] {
+      return joint + ", by " + model_.element_name(mjOBJ_TENDON, t) + " with its ";
+    };
     if (!(disabled & mjDSBL_DAMPER)) {
       offer(
           Damping::of_tendon(m, t).slope(d->ten_velocity[t]) * v2,
-          [&] { return "the damping of " + name(); }, "less damping");
+          [&] { return name() + "damping"; }, "less damping of it");
     }
     const mjtNum* rest = m->tendon_lengthspring + 2 * static_cast<ptrdiff_t>(t);
     const double x = d->ten_length[t] < rest[0]   ? d->ten_length[t] - rest[0]
@@ -239,7 +250,7 @@ Stiffness::Cause Stiffness::find_cause() {
     offer(
         stiffness_slope(m->tendon_stiffness[t], m->tendon_stiffnesspoly + mjNPOLY * t, x) * v2 /
             size,
-        [&] { return "the stiffness of " + name(); }, "less stiffness");
+        [&] { return name() + "stiffness"; }, "less stiffness of it");
   }
 
   // actuators and fluid, by differences
@@ -272,13 +283,27 @@ Stiffness::Cause Stiffness::find_cause() {
   for (size_t k = 0; k < nout; k++) {
     const int i = actuator_of(m, static_cast<int>(k));
     const bool muscle = m->actuator_gaintype[i] == mjGAIN_MUSCLE;
+    const bool on_joint =
+        m->actuator_trntype[i] == mjTRN_JOINT || m->actuator_trntype[i] == mjTRN_JOINTINPARENT;
     offer(
-        power[k], [&] { return model_.element_name(mjOBJ_ACTUATOR, i); },
+        power[k],
+        [&] {
+          return (on_joint ? joint_name(m->actuator_trnid[2 * i]) : joint) + ", by " +
+                 model_.element_name(mjOBJ_ACTUATOR, i);
+        },
         muscle ? "a weaker or slower muscle" : "a smaller kv or kp of the actuator");
   }
   offer(
-      drag, [] { return std::string("the fluid"); }, "less density or viscosity");
+      drag, [&] { return joint + ", by the fluid"; }, "less density or viscosity");
   return cause;
+}
+
+std::string Stiffness::hint() const {
+  if (mode_.interval < 0 || static_cast<double>(count_) < kShare * static_cast<double>(made_)) {
+    return "";
+  }
+  return "; the stability of " + std::string(impl_.tableau->name) + " limits steps to " +
+         number(mode_.limit) + " s, see warnings";
 }
 
 void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warnings) {
@@ -287,7 +312,8 @@ void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warni
   if (constant) {
     if (growth_ < kGrowth) return;
   } else if (share < kShare || count_ < kCount ||
-             count_ < kPerInterval * time_ / model_.interval()) {
+             static_cast<double>(count_) < kPerInterval * time_ / model_.interval() ||
+             (-mode_.eigenvalue.real() * time_ < kTimeConstants && count_ < kVeryMany)) {
     return;
   }
   const Cause cause = find_cause();
@@ -307,7 +333,10 @@ void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warni
           "\"implicitfast\"), " +
           cause.remedy + ", or more armature";
   if (constant) text += ", a smaller step, or adjoint=\"interpolated\"";
-  warnings.push_back({.text = text, .first_step = first_, .count = count_});
+  warnings.push_back({.text = text,
+                      .first_step = first_,
+                      .count = static_cast<int>(count_),
+                      .kind = WarningKind::kStiff});
 }
 
 }  // namespace diffmj

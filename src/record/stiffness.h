@@ -1,5 +1,5 @@
-// Steps of a rollout kept within the method's limit of stability, and what is said where that limit,
-// not the tolerance, decided on them.
+// Steps of a rollout kept within the method's limit of stability, and what is said where that
+// limit, not the tolerance, decided on them.
 #ifndef DIFFMJ_RECORD_STIFFNESS_H_
 #define DIFFMJ_RECORD_STIFFNESS_H_
 
@@ -19,19 +19,21 @@ class Stiffness {
 
   // Whether look() should come before a step of this size [s].
   bool due(double h, const StepStart& start) const { return stability_.due(h, start); }
-  // Estimates the limit at the start of a step in interval i, whose rates are known.
-  void look(int i, double h, const StepStart& start, const IntervalInput& in);
-  // [s] The step to make instead of one of size h.
-  double limited(double h);
+  // Estimates the limit at the start of a step, whose rates are known.
+  void look(double h, const StepStart& start, const IntervalInput& in);
+  // [s] The step to make from there, in interval i, instead of one of size h.
+  double limited(int i, double h, const StepStart& start, const IntervalInput& in);
   // A step of size h was made.
   void follow(double h);
 
+  // For the message of a rollout that ran out of steps: empty, or what limited them.
+  std::string hint() const;
   // What there is to say about the rollout: nothing, or one warning. Uses the workspace's mjData.
   // constant: steps were of one size, whatever the limit.
   void warn(double duration, bool constant, std::vector<Warning>& warnings);
 
  private:
-  // The last state at which the limit counted.
+  // The first state after a look at which the limit counted; the last of them.
   struct Mode {
     int interval = -1;
     double time = 0;
@@ -45,6 +47,7 @@ class Stiffness {
     std::string what, remedy;
   };
 
+  void remember(int i, const StepStart& start, const IntervalInput& in);
   bool is_activation(int& which);
   Cause find_cause();
   std::string constraint_name(int row) const;
@@ -54,10 +57,11 @@ class Stiffness {
   Workspace& workspace_;
   Stability stability_;
   Mode mode_;
-  bool limits_ = false;  // the next step
-  int first_ = -1;       // interval of the first such step
-  int count_ = 0;
-  double time_ = 0;    // [s] in such steps
+  bool remembers_ = false;     // mode_ is of the last look
+  bool limits_ = false;        // the next step
+  int first_ = -1;             // interval of the first such step
+  long made_ = 0, count_ = 0;  // steps, and those that the limit cut
+  double time_ = 0;            // [s] in such steps
   double growth_ = 0;  // ln of what steps added to perturbations beyond what the motion does
 };
 

@@ -96,6 +96,8 @@ const char* warning_kind_name(WarningKind kind) {
       return "grazing";
     case WarningKind::kChatter:
       return "chatter";
+    case WarningKind::kStiff:
+      return "stiff";
   }
   return "?";
 }

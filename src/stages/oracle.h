@@ -62,8 +62,8 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
 // The other way round, for estimates (integrate/stability.h): what a = qacc and act_dot change by
 // along a tangent of the state, by one difference of g on a side on which no row vanishes,
 //   a_dot = -H⁻¹ (∂g/∂x) x_dot
-// oracle_linearize() first: the stages must have been evaluated at problem.in and the zones decided;
-// neither are they afterwards, nor can oracle_pullback() follow.
+// oracle_linearize() first: the stages must have been evaluated at problem.in and the zones
+// decided; neither are they afterwards, nor can oracle_pullback() follow.
 void oracle_linearize(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace);
 // x_dot: 2 nv + na; sets a_dot (nv) and act_dot_dot (na).
 void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,

@@ -273,15 +273,16 @@ void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVe
     if (spring) {
       const double low = m->tendon_lengthspring[2 * t], high = m->tendon_lengthspring[2 * t + 1],
                    length = d->ten_length[tendon];
-      // gradient: 0 within the dead band and at its very ends
+      // gradient: 0 within the dead band and at its very ends; a spring without a band has none
+      const bool at_rest = low == high && length == low;
       const bool above = length > high, below = !above && length < low;
       const double x = above ? length - high : below ? length - low : 0;
       bar.rate[TendonBar::kLambda] -= x * k.value(x);
       if (!stiffness_bar.empty()) stiffness_bar[t] -= J_lambda * x;
-      if (above || below) {
+      if (above || below || at_rest) {
         const double x_bar = -J_lambda * (k.value(x) + x * k.derivative(x));
         bar.length += x_bar;
-        if (!spring_bar.empty()) spring_bar[2 * t + (above ? 1 : 0)] -= x_bar;
+        if (!spring_bar.empty() && !at_rest) spring_bar[2 * t + (above ? 1 : 0)] -= x_bar;
       }
     }
     if (!damper) continue;
