@@ -33,7 +33,7 @@ const char* const kScene = R"(<mujoco><option timestep='.002'/><worldbody>
 struct Case {
   Model model = Model::from_xml(kScene).tightened();
   State x = default_state(model);
-  Vector ctrl = {0.3, 0.4};
+  Vector ctrl = {0.3, 3};
   RolloutFunction function;
 
   Case() : function(make()) {
@@ -46,8 +46,9 @@ struct Case {
     std::mt19937 random(1);
     const size_t elbow = x.qpos.size() - 1;
     x.qpos[elbow - 1] = 0.2;
-    x.qpos[elbow] = 31 * mjPI / 180;
+    x.qpos[elbow] = 35 * mjPI / 180;
     x.qvel = random_vector(x.qvel.size(), 0.1, random);
+    x.qvel.back() = 0.5;
     return {model, {.qpos = x.qpos, .qvel = x.qvel, .act = x.act, .ctrl = ctrl}, 1, {}};
   }
   // what is blamed for the gradient of a model whose numbers were changed
@@ -66,7 +67,10 @@ TEST(Blame, NamesTheContact) {
   const Case c;
   const int other = mj_name2id(c.model.mj(), mjOBJ_GEOM, "other"),
             capsule = mj_name2id(c.model.mj(), mjOBJ_GEOM, "capsule");
-  const auto stiffer = [](mjModel* m, int geom) { m->geom_solimp[mjNIMP * geom + 1] = 0.97; };
+  // the diagonal that a contact's softness is relative to
+  const auto stiffer = [](mjModel* m, int geom) {
+    m->body_invweight0[2 * m->geom_bodyid[geom]] *= 0.5;
+  };
   EXPECT_EQ(c.blame([&](mjModel* m) { stiffer(m, other); }),
             "the contact of geom 'floor' and geom 'other'");
   EXPECT_EQ(c.blame([&](mjModel* m) {
@@ -96,7 +100,7 @@ TEST(Blame, NamesTheJoint) {
   const int shoulder = mj_name2id(c.model.mj(), mjOBJ_JOINT, "shoulder");
   EXPECT_EQ(c.blame([&](mjModel* m) { m->jnt_stiffness[shoulder] *= 1.1; }),
             "the spring or damper of joint 'shoulder'");
-  EXPECT_EQ(c.blame([&](mjModel* m) { m->dof_damping[m->jnt_dofadr[shoulder]] *= 1.1; }),
+  EXPECT_EQ(c.blame([&](mjModel* m) { m->dof_damping[m->jnt_dofadr[shoulder]] *= 2; }),
             "the spring or damper of joint 'shoulder'");
 }
 
