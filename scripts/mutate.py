@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Which wrong line would the tests not notice?
 
-Changes one operator, sign or index of a source file at a time, builds, runs the C++ tests until one
-fails, and puts the file back. A mutant that no test notices is printed: it needs a test, or a reason
-why the change makes no difference.
+Changes one operator, sign or index of a source file at a time, builds, runs the C++ tests until
+one fails, and puts the file back. A change that no test notices is printed: it needs a test, or a
+reason why it makes no difference.
 
     python scripts/mutate.py build-mutate --tests 'stages|adjoint' --count 100 src/adjoint/*.cc
 

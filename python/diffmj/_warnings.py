@@ -1,5 +1,5 @@
-"""Warnings of a rollout: entries of `Trajectory.warnings`, and Python warnings of those that concern
-the gradient.
+"""Warnings of a rollout: entries of `Trajectory.warnings`, and Python warnings of those that
+concern the gradient.
 """
 
 from __future__ import annotations
