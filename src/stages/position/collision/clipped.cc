@@ -83,8 +83,9 @@ class ClippedLine {
         near_(place_tolerance(geom)),
         bend_(face_bend(face)) {}
 
-  // whether the line is along the face
-  bool is_flat() const { return std::abs(other_.axis(2).dot(e_)) <= direction_tolerance(); }
+  // whether the line is along the face, exactly or so nearly that u does not tell which end is down
+  bool is_flat() const { return std::abs(other_.axis(2).dot(e_)) <= kPlace + 4 * bend_; }
+  bool is_nearly_flat() const { return std::abs(other_.axis(2).dot(e_)) <= direction_tolerance(); }
   // whether c is an end of it
   bool is_end() const { return std::abs(std::abs(place()) - other_.size[1]) <= near_; }
   // the side of the face that c is on, -1 if there is none
@@ -281,13 +282,14 @@ class ClippedPair {
       };
       add({.how = Line::kTouches});
       // a line along the face, once tilted, falls with an end that is on it, or touches the side
-      // of the face that cuts it
+      // of the face that cuts it, whichever is the lower
       bool falls = false;
       for (size_t i = 0; i < contacts_.size(); i++) {
         const PairContact contact(contacts_[i]);
         const ClippedLine line(geom_, contact, bar_[i], face, side_);
-        falls = falls || !line.is_flat() || line.is_end();
-        const int side = line.is_flat() && !line.is_end() ? line.cut_side() : -1;
+        if (line.is_nearly_flat() && !line.is_flat() && contact.dist > deepest()) continue;
+        falls = falls || !line.is_nearly_flat() || line.is_end();
+        const int side = line.is_nearly_flat() && !line.is_end() ? line.cut_side() : -1;
         if (side >= 0) add({.how = Line::kTouchesSide, .side = side});
       }
       if (falls) add({.how = Line::kFalls});
@@ -350,6 +352,13 @@ class ClippedPair {
     }
     clip.pullback(geom_, side_, face, out);
     return true;
+  }
+
+  double deepest() const {
+    return std::min_element(
+               contacts_.begin(), contacts_.end(),
+               [](const mjPreContact& a, const mjPreContact& b) { return a.dist < b.dist; })
+        ->dist;
   }
 
   template <class F>
