@@ -403,6 +403,11 @@ class Simulator:
             OutOfMemoryError: the record does not fit in memory.
             UnsupportedError: a global callback of MuJoCo is set.
             KeyboardInterrupt: Ctrl-C.
+
+        Warns:
+            GradientWarning: adaptive steps met events whose gradient is unreliable: contacts or
+                limits that begin or end too slowly (GrazingWarning) or too often (ChatterWarning).
+                At most one of each category; the texts are in the trajectory's warnings, too.
         """
         who = "rollout"
         inputs = self._inputs(

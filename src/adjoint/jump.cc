@@ -80,12 +80,6 @@ void require_same_rows(const SolverEvent& event, const mjData* d) {
 void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_bar,
                    const ParameterBar& params, Workspace& workspace) {
   const std::span<const EventConstraint> constraints = event.constraints;
-  const bool analytic = impl.path == GradientPath::kAnalytic;
-  if (!analytic && params.any()) {
-    throw UnsupportedError("gradients in parameters through an event (" + event.what +
-                           ") need the analytic path, which this model cannot take: " +
-                           impl.path_reason + "; use events = false");
-  }
   // gradient: forces from distance do not jump where a contact begins
   const bool contacts = std::any_of(constraints.begin(), constraints.end(), [](const auto& c) {
     return c.type >= mjCNSTR_CONTACT_FRICTIONLESS;
@@ -93,6 +87,13 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
   if (impl.cfd && contacts) return;
   // gradient: from rest on the margin there is no term; from one side the motion has a derivative
   if (event.at_rest) return;
+
+  const bool analytic = impl.path == GradientPath::kAnalytic;
+  if (!analytic && params.any()) {
+    throw UnsupportedError("gradients in parameters through an event (" + event.what +
+                           ") need the analytic path, which this model cannot take: " +
+                           impl.path_reason + "; use events = false");
+  }
 
   // the rows as the rollout had them
   const StepInput in{.time = event.time,

@@ -196,6 +196,7 @@ class RungeKutta {
   double thickness_ = 0;         // [m] half of that of the thinnest geom that moves
   double speed_ = 0;             // [m/s] of the fastest point of a geom, at the stages of the step
   std::vector<RowMask::Row> released_;
+  const RowMask nothing_;  // neither held nor lost
 };
 
 }  // namespace diffmj

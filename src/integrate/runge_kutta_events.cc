@@ -59,9 +59,8 @@ void RungeKutta::rows_at(double time, const Stage& state) {
 
 // a state that is none has neither lost nor gained any
 const RowMask& RungeKutta::rows_between(double theta) {
-  if (place_between(theta, workspace_.between)) {
-    rows_at(start_.time + theta * h_, workspace_.between);
-  }
+  if (!place_between(theta, workspace_.between)) return nothing_;
+  rows_at(start_.time + theta * h_, workspace_.between);
   return mask_;
 }
 

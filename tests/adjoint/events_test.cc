@@ -92,6 +92,8 @@ struct Scene {
   std::set<std::string> contacts;
 };
 
+void PrintTo(const Scene& scene, std::ostream* out) { *out << scene.name; }
+
 class Events : public ::testing::TestWithParam<Scene> {};
 
 // What is left and touched again within one step is not new where the step begins.
