@@ -165,7 +165,8 @@ class Simulator:
             checkpoints: how many states inside the rollout are kept for the way back; the steps
                 between are made again, with the same bits. None: all steps with their stages.
             adjoint_rtol, adjoint_atol: of "interpolated" and "backsolve"; default: rtol and atol.
-            min_step, max_step: bounds of a step [s]; default 1e-12 and none.
+            min_step, max_step: bounds of a step [s]; default 1e-12 and none. Adaptive steps also
+                stay within the method's limit of stability, whatever these are.
             pid: coefficients (p, i, d) of the step controller; default (0.2, 0.4, 0).
             safety: factor on the step it asks for; default 0.9.
             step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default

@@ -2,14 +2,14 @@
 //
 // With J = ∂F/∂x at the start of a step and λ its eigenvalues, the step must stay below
 //
-//   h ≤ 0.9 min_λ limit(λ) / |λ|                                  docs/derivations/adaptive.md, eq.
-//   12
+//   h ≤ 0.9 min_λ limit(λ) / |λ|
 //
-// (integrate/stability_polynomial.h). The error of a step does not tell: where nothing moves it is
-// 0, and where a stiff part rests what moves beside it hides it. The eigenvalues that count are
-// those of a Krylov space of J, from products J ξ that are differences of inverse dynamics
-// (stages/oracle.h): each costs less than an evaluation of F, and is as good at rest. The space
-// starts with the direction that was found last, beside a random one. Exact filters are left out.
+// (integrate/stability_polynomial.h; docs/derivations/adaptive.md, eq. 12 and 13). The error of a
+// step does not tell: where nothing moves it is 0, and where a stiff part rests what moves beside
+// it hides it. The eigenvalues that count are those of a Krylov space of J, from products J ξ that
+// are differences of inverse dynamics (stages/oracle.h): each costs less than an evaluation of F,
+// and is as good at rest. The space starts with the direction that was found last, beside a random
+// one. Exact filters are left out.
 //
 // gradient: the estimate decides on step sizes alone, which are not differentiated.
 #ifndef DIFFMJ_INTEGRATE_STABILITY_H_
@@ -87,7 +87,7 @@ class Stability {
   bool rough_ = false;  // good enough for steps much shorter than the bound only
   double bound_ = std::numeric_limits<double>::infinity();
   std::complex<double> eigenvalue_ = 0;
-  int since_ = 0, patience_ = 1;  // steps since the last look, until the next
+  int since_ = 0, patience_ = 4;  // steps since the last look, until the next
   int nefc_ = 0;
   size_t active_ = 0;
 };

@@ -2,8 +2,7 @@
 //
 // A step of size h multiplies a perturbation of x' = λ x by R(hλ), the motion by e^hλ:
 //
-//   R(z) = 1 + Σ_k r_k z^k,     r_k = bᵀ A^(k-1) 1                  docs/derivations/adaptive.md,
-//   eq. 12
+//   R(z) = 1 + Σ_k r_k z^k,     r_k = bᵀ A^(k-1) 1         docs/derivations/adaptive.md, eq. 12
 //
 // Along a ray z = r λ/|λ| the limit is the first r at which |R(z)| > (1 + kGrowth) max(1, |e^z|).
 #ifndef DIFFMJ_INTEGRATE_STABILITY_POLYNOMIAL_H_
