@@ -8,8 +8,8 @@ summary. Each scene has a process of its own: one that crashes or takes too long
     scripts/certify.py mujoco_menagerie --pattern "unitree*/scene.xml" --jobs 4 --reports out
 
 The exit status is 1 if a certificate failed or a scene crashed, 2 for a wrong argument, 130 after
-Ctrl-C, else 0. Scenes that cannot be loaded and inconclusive certificates do not change it; the
-table says why they are.
+Ctrl-C, else 0. Scenes that cannot be loaded or settled and inconclusive certificates do not change
+it; the table says why they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import time
 from pathlib import Path
 
 # in the order of the summary
-VERDICTS = ("passed", "inconclusive", "failed", "crashed", "not loaded")
+VERDICTS = ("passed", "inconclusive", "failed", "crashed", "not settled", "not loaded")
+
+children: set[subprocess.Popen] = set()
 
 
 def certify(scene: Path, settle: int, options: dict) -> dict:
@@ -51,7 +53,7 @@ def certify(scene: Path, settle: int, options: dict) -> dict:
         try:
             end = sim.rollout(**inputs, nstep=settle)
         except diffmj.RolloutError as error:
-            return result | {"verdict": "not loaded", "reason": f"does not settle: {error}"}
+            return result | {"verdict": "not settled", "reason": str(error)}
         last = {name: getattr(end, name)[-1] for name in ("time", "qpos", "qvel", "act")}
         inputs |= {name: value for name, value in last.items() if name in inputs}
     begin = time.perf_counter()
@@ -71,24 +73,29 @@ def certify_apart(scene: Path, arguments: argparse.Namespace) -> dict:
     for name in ("nstep", "directions", "seed", "tolerance"):
         command += [f"--{name}", getattr(arguments, name)]
     failure = {"nv": 0, "seconds": 0.0, "report": "", "verdict": "crashed"}
+    # a session of its own: Ctrl-C comes to this process alone
+    child = subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    children.add(child)
     try:
-        # its own session: Ctrl-C is handled here, and what has been finished is kept
-        done = subprocess.run(
-            [str(part) for part in command],
-            capture_output=True,
-            text=True,
-            timeout=arguments.timeout,
-            start_new_session=True,
-            check=False,
-        )
+        output, errors = child.communicate(timeout=arguments.timeout)
     except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
         return failure | {"reason": f"not finished after {arguments.timeout:g} s"}
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        if done.returncode < 0:
-            last = f"ended by {signal.Signals(-done.returncode).name}: {last}"
+    finally:
+        children.discard(child)
+    if child.returncode != 0:
+        last = (errors.strip().splitlines() or ["no message"])[-1]
+        if child.returncode < 0:
+            last = f"ended by {signal.Signals(-child.returncode).name}: {last}"
         return failure | {"reason": last}
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(output.splitlines()[-1])
 
 
 def first_line(text: str, width: int) -> str:
@@ -121,8 +128,9 @@ def run_all(scenes: dict[str, Path], arguments: argparse.Namespace, results: dic
                 file = arguments.reports / (name.replace("/", "_") + ".txt")
                 file.write_text(results[name]["report"] + "\n")
     except KeyboardInterrupt:
-        # scenes under way finish in their own sessions and are not waited for
         pool.shutdown(wait=False, cancel_futures=True)
+        for child in list(children):
+            child.kill()
         raise
     pool.shutdown()
 
@@ -159,6 +167,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     for name, least in (("settle", 0), ("nstep", 1), ("directions", 1), ("jobs", 1)):
         if getattr(arguments, name) < least:
             parser.error(f"--{name} is {getattr(arguments, name)}, expected at least {least}")
+    for name in ("tolerance", "timeout"):
+        if not getattr(arguments, name) > 0:
+            parser.error(f"--{name} is {getattr(arguments, name)}, expected a number above 0")
     if not arguments.folder.exists():
         parser.error(f"there is no folder or file {arguments.folder}")
     return arguments
@@ -193,7 +204,8 @@ def main(argv: list[str] | None = None) -> int:
     if status == 0:
         status = int(any(r["verdict"] in ("failed", "crashed") for r in results.values()))
     if status == 130:
-        os._exit(status)  # threads still wait for their processes
+        sys.stdout.flush()
+        os._exit(status)  # the pool's threads need not end first
     return status
 
 

@@ -240,17 +240,6 @@ std::string responsible(const Model& model, const RolloutFunction& step, double 
   return "constraints that act together, none of them alone: " + list(names);
 }
 
-bool is_iterated(const mjModel* m, int geom1, int geom2) {
-  if (geom1 < 0 || geom2 < 0) return false;
-  const auto [first, second] = std::minmax(m->geom_type[geom1], m->geom_type[geom2]);
-  if (first == mjGEOM_PLANE) return false;
-  const bool sphere_cylinder = first == mjGEOM_SPHERE && second == mjGEOM_CYLINDER;
-  const auto general = [](int type) {
-    return type == mjGEOM_ELLIPSOID || type == mjGEOM_CYLINDER || type == mjGEOM_MESH;
-  };
-  return (general(first) || general(second)) && !sphere_cylinder;
-}
-
 std::string unsteady(const Model& model, const RolloutFunction& step) {
   constexpr double kDistance = 1e-7;
   constexpr int kValues = 6;
@@ -277,8 +266,7 @@ std::string unsteady(const Model& model, const RolloutFunction& step) {
     }
     if (scatter <= most) continue;
     most = scatter;
-    const bool contact = row.type >= mjCNSTR_CONTACT_FRICTIONLESS;
-    const bool iterated = contact && is_iterated(model.mj(), row.first, row.second);
+    const bool iterated = is_iterated(model.mj(), row);
     std::string what = step.survey().name(at);
     name = "least steady is what " + what.substr(0, what.find(" changes")) + " does" +
            (iterated ? ", which MuJoCo's collider finds by iteration" : "");

@@ -20,9 +20,6 @@ std::string responsible(const Model& model, const RolloutFunction& step, double 
 // states nearby, in words.
 std::string unsteady(const Model& model, const RolloutFunction& step);
 
-// Whether MuJoCo finds contacts of two geoms by iteration, to a tolerance (ccd_tolerance).
-bool is_iterated(const mjModel* m, int geom1, int geom2);
-
 }  // namespace diffmj
 
 #endif  // DIFFMJ_CHECK_BLAME_H_

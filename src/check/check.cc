@@ -117,19 +117,9 @@ Model tight_model(const Model& user_model, const ModelOptions& exact, double ccd
 constexpr double kTightCollider = 1e-15;
 constexpr int kTightIterations = 1000;
 
-// The first contact of a rollout that MuJoCo finds by iteration, in words; empty if there is none.
-std::string iterated_contact(const Model& model, const RolloutFunction& function) {
-  for (const RolloutFunction::StepPieces& at : function.pieces()) {
-    for (const PieceRow& row : at.pieces.rows) {
-      if (row.type < mjCNSTR_CONTACT_FRICTIONLESS ||
-          !is_iterated(model.mj(), row.first, row.second)) {
-        continue;
-      }
-      return model.element_name(mjOBJ_GEOM, row.first) + " and " +
-             model.element_name(mjOBJ_GEOM, row.second);
-    }
-  }
-  return {};
+std::string model_pair(const Model& model, const PieceRow& row) {
+  return model.element_name(mjOBJ_GEOM, row.first) + " and " +
+         model.element_name(mjOBJ_GEOM, row.second);
 }
 
 // How far the gradient at MuJoCo's own ccd_tolerance is from that at the tight one.
@@ -138,8 +128,9 @@ void inspect_collider(const Model& user_model, const ModelOptions& exact,
                       CheckReport& report) {
   const mjOption& opt = user_model.mj()->opt;
   if (user_model.is_adaptive() || opt.ccd_tolerance <= kTightCollider) return;
-  const std::string contact = iterated_contact(user_model, function);
-  if (contact.empty()) return;
+  const PieceRow* row = function.iterated();
+  if (!row) return;
+  const std::string contact = model_pair(user_model, *row);
   const Model own = tight_model(user_model, exact, opt.ccd_tolerance, opt.ccd_iterations);
   report.collider_difference = largest_difference(gradient, function.on(own).gradient(own));
   if (report.collider_difference <= tolerance) return;
@@ -267,6 +258,19 @@ void check_directions(const Model& model, const RolloutFunction& function, const
   }
   report.passed = std::all_of(report.directions.begin(), report.directions.end(),
                               [](const auto& d) { return d.verdict == Verdict::kAgrees; });
+  double known = 0;  // the largest error bar of directions that agree within it
+  for (const CheckDirection& d : report.directions) {
+    const double scale = std::max(std::abs(d.adjoint), std::abs(d.differences));
+    if (d.verdict == Verdict::kAgrees && d.error > options.tolerance && scale > 0) {
+      known = std::max(known, d.error);
+    }
+  }
+  if (const PieceRow* row = function.iterated(); row && known > 0) {
+    report.advice.push_back("MuJoCo's collider finds the contact of " + model_pair(model, *row) +
+                            " by iteration, and its normals scatter even at machine precision: "
+                            "directions agree within what differences can tell, which is " +
+                            number(known) + " here");
+  }
   if (!steps) return;
   for (std::string& text : steps->left_out()) report.advice.push_back(std::move(text));
 

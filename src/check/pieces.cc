@@ -368,4 +368,15 @@ std::string PieceSurvey::name(const Switch& at) const {
   }
 }
 
+bool is_iterated(const mjModel* m, const PieceRow& row) {
+  if (!is_contact(row.type) || row.first < 0 || row.second < 0) return false;
+  const auto [first, second] = std::minmax(m->geom_type[row.first], m->geom_type[row.second]);
+  if (first == mjGEOM_PLANE) return false;
+  const bool sphere_cylinder = first == mjGEOM_SPHERE && second == mjGEOM_CYLINDER;
+  const auto general = [](int type) {
+    return type == mjGEOM_ELLIPSOID || type == mjGEOM_CYLINDER || type == mjGEOM_MESH;
+  };
+  return (general(first) || general(second)) && !sphere_cylinder;
+}
+
 }  // namespace diffmj

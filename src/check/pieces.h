@@ -111,6 +111,9 @@ class PieceSurvey {
   std::vector<Law> laws_;
 };
 
+// Whether MuJoCo finds the contact by iteration, to a tolerance (ccd_tolerance).
+bool is_iterated(const mjModel* m, const PieceRow& row);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_CHECK_PIECES_H_

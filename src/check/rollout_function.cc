@@ -178,6 +178,15 @@ RolloutFunction::Changes RolloutFunction::changes(const Value& value) const {
   return {};
 }
 
+const PieceRow* RolloutFunction::iterated() const {
+  for (const StepPieces& at : pieces_) {
+    for (const PieceRow& row : at.pieces.rows) {
+      if (row.zone != 0 && is_iterated(model_.mj(), row)) return &row;
+    }
+  }
+  return nullptr;
+}
+
 Vector RolloutFunction::gradient(const Model& by) const {
   Trajectory t = base_;
   t.model_id = by.impl().id;

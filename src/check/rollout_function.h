@@ -38,6 +38,9 @@ class RolloutFunction {
   };
   const std::vector<StepPieces>& pieces() const { return pieces_; }
 
+  // A contact that carries force and that MuJoCo finds by iteration; null if there is none.
+  const PieceRow* iterated() const;
+
   struct Value {
     bool ok = false;  // the perturbed rollout reached its end
     double sum = 0;

@@ -96,6 +96,85 @@ def test_does_not_pass_at_a_kink():
     assert report.reason.split()[-1] in str(report)
 
 
+FINGERS = """
+<mujoco>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="wrist" axis="0 1 0" damping="0.1"/>
+      <geom size="0.05" pos="0.1 0 0"/>
+      <body>
+        <joint name="left" type="slide" limited="true" range="0 0.04" damping="10"/>
+        <geom size="0.01" contype="0" conaffinity="0"/>
+      </body>
+      <body>
+        <joint name="right" type="slide" axis="-1 0 0" limited="true" range="0 0.04" damping="10"/>
+        <geom size="0.01" contype="0" conaffinity="0"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <position joint="left" kp="100" ctrlrange="0 0.04"/>
+    <position joint="right" kp="100" ctrlrange="0 0.04"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.smoke
+def test_fingers_at_the_ends_of_their_ranges():
+    # 1e-9 m from their limits, on either side, and controls at their bounds: every direction
+    # crosses something, and each step is compared by itself
+    sim = diffmj.Simulator(FINGERS)
+    report = sim.check(qpos=[0.3, 0.04 - 1e-9, 0.04 + 1e-9], ctrl=[0.04, 0.04], nstep=5)
+    assert report.passed, report
+    assert "stepwise" in {d.method for d in report.directions}
+    for d in report.directions:
+        assert d.kink == ""
+        assert d.adjoint == pytest.approx(d.differences, rel=1e-4, abs=1e-4)
+
+
+ELLIPSOID = """
+<mujoco>
+  <option ccd_tolerance="{tolerance}"/>
+  <worldbody>
+    <geom name="table" type="box" size="0.5 0.5 0.1" pos="0 0 -0.1"/>
+    <body pos="0 0 0.0198"><freejoint/>
+      <geom name="egg" type="ellipsoid" size="0.03 0.04 0.02"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_colliders_that_iterate():
+    # the gradient is that of contacts at machine precision; MuJoCo's own are further off
+    sim = diffmj.Simulator(ELLIPSOID.format(tolerance="1e-6"))
+    report = sim.check(qvel=[0, 0, 0, 0.3, 0.2, 0.1], nstep=5)
+    assert report.passed, report
+    assert report.collider_difference > 1e-5
+    assert any("geom 'table' and geom 'egg' by iteration" in line for line in report.advice)
+    assert "ccd_tolerance" in str(report)
+    tight = diffmj.Simulator(ELLIPSOID.format(tolerance="1e-14"))
+    report = tight.check(qvel=[0, 0, 0, 0.3, 0.2, 0.1], nstep=5)
+    assert report.passed, report
+    assert 0 <= report.collider_difference < 1e-5
+    assert not any("by iteration" in line for line in report.advice)
+
+
+def test_no_collider_iterates(cube):
+    assert cube.check(nstep=1, directions=1).collider_difference == -1
+
+
+def test_advice_is_that_of_the_integrator(cube):
+    hard = CUBE.replace("0 0.95", "0.9 0.95")
+    own = diffmj.Simulator(hard).check(nstep=1, directions=1).advice
+    assert any("not that of the motion" in line for line in own)
+    for events, word in ((True, "has the term of its moment"), (False, "missing without events")):
+        sim = diffmj.Simulator(hard, integrator="tsit5", events=events)
+        advice = sim.check(nstep=1, directions=1).advice
+        assert any(word in line for line in advice), advice
+        assert not any("as the step goes to zero" in line for line in advice), advice
+
+
 LIMITS = """
 <mujoco>
   <option timestep="0.001" gravity="0 0 0"/>
