@@ -101,7 +101,7 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   start_ = start;
   in_ = in;
   h_ = h;
-  held_ = lost_ = false;
+  held_ = lost_ = lost_at_end_ = false;
   speed_ = 0;
   // what is active where it begins; if its rates are to be evaluated, that will tell
   if (watch_ && own_rows_) {
@@ -253,7 +253,7 @@ bool RungeKutta::finish(EvaluationTimes& times) {
   if (!tableau_.fsal && masking_ && own_rows_) {
     rows_at(start_.time + h_, end());
     held_ = held_ || !mask_.rows().empty();
-    lost_ = lost_ || mask_.lost();
+    lost_at_end_ = mask_.lost();
   }
   if (!tableau_.last_stage_can_wait()) return true;
   const size_t last = tableau_.nstage - 1;

@@ -101,8 +101,9 @@ class RungeKutta {
   // The share of the step after which the first of them became active, by dense output and within a
   // nanometre; 1 or more if none did. Evaluates the stage that dense output lacks.
   double find_event(EvaluationTimes& times);
-  // Something that was active where the step began is not so at a stage, and forces changed.
-  bool lost() const { return lost_ && bends(); }
+  // Something that was active where the step began is not so at a stage, and forces changed; or at
+  // the end, where no stage tells of forces.
+  bool lost() const { return lost_at_end_ || (lost_ && bends()); }
   // The share of the step after which the first of them, while it carries force, ceases to be
   // active; 2 if none does.
   double find_release(EvaluationTimes& times);
@@ -189,7 +190,7 @@ class RungeKutta {
   mutable RowMask mask_, end_rows_;
   bool masking_ = false;     // mask_ has a base: evaluations hold back what becomes active
   bool knows_rows_ = false;  // its base is of the start
-  bool held_ = false, lost_ = false;
+  bool held_ = false, lost_ = false, lost_at_end_ = false;
   std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
   std::vector<double> samples_;  // the same and what lies between
   std::vector<double> reach_;    // nbody: from its centre to the far end of its geoms [m]; 0: none
