@@ -243,8 +243,8 @@ void ModelImpl::choose_path() {
   } else if (m->opt.enableflags & kEnableSpeculative) {
     path_reason = "option flag speculative: contacts depend on velocities";
   } else if (m->nflex > 0 && m->opt.noslip_iterations > 0) {
-    path_reason = name_of(m, mjOBJ_FLEX, 0) + " with option noslip_iterations = " +
-                  std::to_string(m->opt.noslip_iterations) +
+    path_reason = name_of(m, mjOBJ_FLEX, 0) +
+                  " with option noslip_iterations = " + std::to_string(m->opt.noslip_iterations) +
                   ": how the no-slip pass treats rows of flexes is not known";
   } else if (m->nflex > 0 && implicit && m->opt.solver == mjSOL_CG) {
     path_reason = name_of(m, mjOBJ_FLEX, 0) +

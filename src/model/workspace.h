@@ -4,6 +4,7 @@
 #define DIFFMJ_MODEL_WORKSPACE_H_
 
 #include <Eigen/Core>
+#include <array>
 #include <vector>
 
 #include "mj/handle.h"
@@ -50,6 +51,12 @@ class Workspace {
     double force = 0;                   // force_bar · f
   };
   Outputs base, probe;
+  struct NoslipInputs {                           // of a no-slip pass
+    Matrix J, M;                                  // nefc x nv, nv x nv
+    std::vector<double> y, frictionloss;          // nefc
+    std::vector<std::array<double, 5>> friction;  // ncon
+  };
+  NoslipInputs noslip_base, noslip_probe;
   Eigen::MatrixXd samples;               // ncotangent x 4
   std::vector<double> probe_y, probe_f;  // nefc
   RowMatch rows;
@@ -84,7 +91,7 @@ class Workspace {
   Noslip noslip;
   std::vector<double> noslip_a_bar;     // nv
   std::vector<ContactBar> contact_bar;  // ncon: what other stages leave; empty: nothing
-  std::vector<TendonBar> tendons;  // ntendon
+  std::vector<TendonBar> tendons;       // ntendon
   TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv
   std::vector<double> J_lambda;                                                 // nefc

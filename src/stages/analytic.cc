@@ -313,8 +313,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
     // passive forces and the metric's part of them
     if (passive_enabled(m)) {
       spring_pullback(m, d, lambda, qpos_bar, params);
-      damper_pullback(m, lambda, qvel, m->opt.timestep, problem.has_metric ? mu : CVec(),
-                      problem.b, qvel_bar, params);
+      damper_pullback(m, lambda, qvel, m->opt.timestep, problem.has_metric ? mu : CVec(), problem.b,
+                      qvel_bar, params);
       if (m->ntendon > 0) {
         tendon_passive_pullback(m, d, lambda, qvel, m->opt.timestep, implicit ? mu : CVec(),
                                 problem.b, workspace.tendon_fits, workspace.tendons, qpos_bar,

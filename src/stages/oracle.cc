@@ -7,7 +7,6 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "mj/collider.h"
-#include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/probes.h"
 
@@ -37,37 +36,53 @@ void run_stages(const mjModel* m, mjData* d, From from) {
   mj_fwdAcceleration(m, d);
 }
 
-// what a no-slip pass weighs, of the rows in d from i on that share a zone; y of theirs
-double noslip_rows(const mjModel* m, const mjData* d, int i, int base, CVec y,
-                   const Workspace& workspace) {
-  const Noslip& pass = workspace.noslip;
-  const auto nv = static_cast<size_t>(m->nv);
-  double sum = 0;
-  for (int k = 0; k < constraint_rows_at(d, i); k++) {
-    const auto row = static_cast<size_t>(base + k);
-    sum += pass.y_bar[row] * y[static_cast<size_t>(i + k)] +
-           pass.frictionloss_bar[row] * d->efc_frictionloss[i + k] +
-           row_dot(m, d, i + k, CVec(workspace.projection.J_bar).subspan(row * nv, nv));
-  }
-  // of a pyramid J has all of the friction
-  if (d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC) {
-    const mjContact& contact = d->contact[d->efc_id[i]];
-    const int at_base = workspace.rows.base_id(base);
-    for (size_t k = 0; k < 5; k++) {
-      sum += pass.friction_bar[static_cast<size_t>(at_base)][k] * contact.friction[k];
+// J and M as full matrices, y, friction loss and friction of contacts: what a no-slip pass reads
+void read_noslip(const mjModel* m, const mjData* d, CVec y, Workspace::NoslipInputs& out) {
+  const auto nv = static_cast<int>(m->nv);
+  out.J.setZero(d->nefc, nv);
+  for (int i = 0; i < d->nefc; i++) {
+    if (!mj_isSparse(m)) {
+      out.J.row(i) = Eigen::Map<const Eigen::RowVectorXd>(d->efc_J + i * nv, nv);
+      continue;
+    }
+    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
+      out.J(i, d->efc_J_colind[k]) = d->efc_J[k];
     }
   }
-  return sum;
+  out.M.resize(nv, nv);
+  read_mass_matrix(m, d, out.M);
+  out.y.assign(y.begin(), y.end());
+  out.frictionloss.assign(d->efc_frictionloss, d->efc_frictionloss + d->nefc);
+  out.friction.resize(static_cast<size_t>(d->ncon));
+  for (int c = 0; c < d->ncon; c++) {
+    std::copy_n(d->contact[c].friction, 5, out.friction[static_cast<size_t>(c)].begin());
+  }
 }
 
-// Σ M_bar_ij M_ij
-double weighted_mass(const mjModel* m, const mjData* d, const Projection& p) {
-  const auto nv = static_cast<int>(m->nv);
-  double sum = 0;
-  for (int i = 0; i < nv; i++) {
-    for (int k = m->M_rowadr[i]; k < m->M_rowadr[i] + m->M_rownnz[i]; k++) {
-      const int j = m->M_colind[k];
-      sum += (i == j ? 1 : 2) * p.M_bar[static_cast<size_t>(i * nv + j)] * d->M[k];
+// what its cotangents make of the way from the base to d; rows that appear have none
+double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
+                     const Workspace& workspace) {
+  const Noslip& pass = workspace.noslip;
+  const Workspace::NoslipInputs& base = workspace.noslip_base;
+  const auto nv = now.M.rows();
+  const Eigen::Map<const Matrix> M_bar(workspace.projection.M_bar.data(), nv, nv);
+  const Eigen::Map<const Matrix> J_bar(workspace.projection.J_bar.data(), base.J.rows(), nv);
+  double sum = M_bar.cwiseProduct(now.M - base.M).sum();
+  for (int i = 0; i < d->nefc; i++) {
+    const int at = workspace.rows.base_row(i);
+    if (at < 0) continue;
+    const auto row = static_cast<size_t>(i), of = static_cast<size_t>(at);
+    sum += J_bar.row(at).dot(now.J.row(i) - base.J.row(at)) +
+           pass.y_bar[of] * (now.y[row] - base.y[of]) +
+           pass.frictionloss_bar[of] * (now.frictionloss[row] - base.frictionloss[of]);
+    // of a pyramid J has all of the friction
+    const int contact = d->efc_id[i];
+    if (d->efc_type[i] != mjCNSTR_CONTACT_ELLIPTIC || d->contact[contact].efc_address != i)
+      continue;
+    const auto c = static_cast<size_t>(contact),
+               b = static_cast<size_t>(workspace.rows.base_id(at));
+    for (size_t k = 0; k < 5; k++) {
+      sum += pass.friction_bar[b][k] * (now.friction[c][k] - base.friction[b][k]);
     }
   }
   return sum;
@@ -91,12 +106,17 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
     mju_subFrom(y.data(), d->efc_aref, d->nefc);
   });
   const bool all_rows = workspace.rows.match(d);
-  out.force = problem.noslip ? weighted_mass(m, d, workspace.projection) : 0;
+  out.force = 0;
+  if (problem.noslip && &out == &workspace.base) {
+    read_noslip(m, d, y, workspace.noslip_base);
+  } else if (problem.noslip) {
+    read_noslip(m, d, y, workspace.noslip_probe);
+    out.force = noslip_change(d, workspace.noslip_probe, workspace);
+  }
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
     const int base = workspace.rows.base_row(i);
     const Zone zone = base >= 0 ? workspace.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
     constraint_force(d, zone, y, i, f);
-    if (problem.noslip && base >= 0) out.force += noslip_rows(m, d, i, base, y, workspace);
     for (int k = 0; k < constraint_rows_at(d, i) && base >= 0 && !problem.force_bar.empty(); k++) {
       out.force += problem.force_bar[static_cast<size_t>(base + k)] * f[static_cast<size_t>(i + k)];
     }

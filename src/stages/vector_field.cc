@@ -35,7 +35,8 @@ void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const 
   if (bar.xfrc_applied.cols() > 0) xfrc_pullback(impl, lambda, bar.xfrc_applied, workspace);
 }
 
-// What vector_field_pullback does with a no-slip pass, whose stages and solution are in the workspace.
+// What vector_field_pullback does with a no-slip pass, whose stages and solution are in the
+// workspace.
 void noslip_oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
                             const Matrix& a_bar, const OracleMultipliers& multipliers,
                             const VectorFieldBar& bar, Workspace& workspace) {
@@ -202,8 +203,7 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
   evaluate_stages(impl, problem.in, workspace);
   newton_factorize(impl.mj(), d, problem.qacc, workspace);
   if (multipliers.b_bar) {
-    mj_call("mj_mulM",
-            [&] { mj_mulM(impl.mj(), d, workspace.F.data(), problem.qacc.data()); });
+    mj_call("mj_mulM", [&] { mj_mulM(impl.mj(), d, workspace.F.data(), problem.qacc.data()); });
   }
   std::vector<double> difference;
   if (problem.constrained && has_noslip(impl.mj())) {

@@ -74,14 +74,15 @@ TEST(AwkwardStates, ContactsThatChangeTheirOrder) {
 
 TEST(AwkwardStates, ControlsAndActivationsAtTheirBounds) {
   // slope inside, on both gradient paths
-  for (const std::string option : {"", "integrator='discrete'"}) {
-    SCOPED_TRACE(option);
+  for (const GradientPath path : {GradientPath::kAnalytic, GradientPath::kDifferences}) {
+    SCOPED_TRACE(gradient_path_name(path));
     const Model model = Model::from_xml(
-        "<mujoco><option timestep='.01' " + option +
-        "/><worldbody><body><joint name='a' type='slide'/><geom size='.1' mass='2'/></body><body>"
+        "<mujoco><option timestep='.01'/><worldbody><body><joint name='a' type='slide'/>"
+        "<geom size='.1' mass='2'/></body><body>"
         "<joint name='b' type='slide'/><geom size='.1' mass='2' contype='0'/></body></worldbody>"
         "<actuator><motor joint='a' ctrllimited='true' ctrlrange='-1 1'/>"
-        "<intvelocity joint='b' kp='3' actlimited='true' actrange='-1 1'/></actuator></mujoco>");
+        "<intvelocity joint='b' kp='3' actlimited='true' actrange='-1 1'/></actuator></mujoco>",
+        {.path = path});
     const Vector bar = {0, 0, 1, 1};
     const auto gradient = [&](double u, double w) {
       const Vector ctrl = {u, 0}, act = {w};

@@ -89,7 +89,7 @@ TEST(Check, SaysWhatTheModelUsesAndWhatWouldHelp) {
   EXPECT_TRUE(noslip.passed);
   EXPECT_EQ(noslip.path, GradientPath::kAnalytic);
   EXPECT_LT(noslip.oracle_difference, 1e-6);
-  EXPECT_LT(noslip.solver_residual, 1e-6);
+  EXPECT_LT(noslip.solver_residual, 1e-4);  // of the main solver, at its default tolerance
   EXPECT_TRUE(mentions(noslip.features, "no-slip pass: at most 200 sweeps, tolerance 1e-12"));
   EXPECT_TRUE(mentions(check_gradient(zoo("solver_cg").model, zoo("solver_cg").input(),
                                       {.nstep = 1, .directions = 1})

@@ -157,17 +157,19 @@ TEST(AnalyticParameters, TreesAgreeWithDifferences) {
 }
 
 // contacts (of geoms and of a pair), limits, friction loss and equalities, all of them active; no
-// two geoms have the same friction, at which the larger one would switch
+// two geoms have the same friction, at which the larger one would switch; no body has a diagonal M,
+// which would be a constant
 TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
-  for (const std::string cone : {"pyramidal", "elliptic"}) {
+  for (const std::string cone : {"pyramidal", "elliptic", "pyramidal' noslip_iterations='3",
+                                 "elliptic' noslip_iterations='3"}) {
     const Model model = Model::from_xml("<mujoco><option timestep='.004' cone='" + cone + R"('/>
       <default><geom solref='.05 .9' solimp='.5 .9 .05 .4 2.5'/></default>
       <worldbody>
         <geom name='floor' type='plane' size='5 5 1' friction='.4 .003 .0003'/>
         <body pos='0 0 .095'><freejoint/>
           <geom type='box' size='.1 .12 .1' pos='.01 0 0' euler='0 2 1' friction='.7 .02 .001' solmix='2'/></body>
-        <body pos='1 0 .045'><freejoint/>
-          <geom type='sphere' size='.05' friction='.8 .01 .002' condim='6'/></body>
+        <body pos='1 0 .04'><freejoint/>
+          <geom type='sphere' size='.05' pos='.01 0 .005' friction='.8 .01 .002' condim='6'/></body>
         <body pos='2 0 .045'><freejoint/>
           <geom name='bar' type='capsule' size='.05 .2' euler='88 0 10' friction='.9 .01 .002'/></body>
         <body pos='3 0 1'>
@@ -189,7 +191,12 @@ TEST(AnalyticParameters, ConstraintsAgreeWithDifferences) {
     const Trajectory t = rollout(model, scene.input(), kSteps);
     ASSERT_GE(t.steps[0].nefc, 14);
     ASSERT_EQ(model.gradient_path(), GradientPath::kAnalytic);
-    for (const ParameterField& field : fields_of(true)) {
+    std::vector<ParameterField> fields = fields_of(true);
+    if (model.mj()->opt.noslip_iterations > 0) {
+      // inertia acts through J M⁻¹ Jᵀ, too
+      for (const ParameterField& field : fields_of(false)) fields.push_back(field);
+    }
+    for (const ParameterField& field : fields) {
       const size_t n = count(scene, {field});
       EXPECT_TRUE(
           check_pullback(field_operation(scene, {field}), Vector(n), n,

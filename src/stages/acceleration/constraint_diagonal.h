@@ -2,8 +2,8 @@
 //
 //   R = A (1 - I)/I,   A = J_i M⁻¹ J_iᵀ,   all rows of a contact with the A of its first
 //
-// (docs/derivations/constraint_solve.md, eq. 15); stages/acceleration/constraint_projection.h has the
-// derivative of A.
+// (docs/derivations/constraint_solve.md, eq. 15); stages/acceleration/constraint_projection.h has
+// the derivative of A.
 #ifndef DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_DIAGONAL_H_
 #define DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_DIAGONAL_H_
 

@@ -13,6 +13,18 @@ MatrixMap rows_of(std::vector<double>& x, size_t nrow, int nv) {
   return {x.data(), static_cast<Eigen::Index>(nrow), nv};
 }
 
+// J_i y
+double row_dot(const mjModel* m, const mjData* d, int i, CVec y) {
+  if (mj_isSparse(m)) {
+    double sum = 0;
+    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
+      sum += d->efc_J[k] * y[static_cast<size_t>(d->efc_J_colind[k])];
+    }
+    return sum;
+  }
+  return mju_dot(d->efc_J + static_cast<ptrdiff_t>(i) * m->nv, y.data(), static_cast<int>(m->nv));
+}
+
 }  // namespace
 
 void projection_read(const mjModel* m, const mjData* d, Workspace& workspace) {
@@ -46,17 +58,6 @@ void projection_read_diagonal(const mjModel* m, const mjData* d, Workspace& work
     p.begin.push_back(i + 1);
   }
   p.A_bar.assign(p.A.size(), 0.0);
-}
-
-double row_dot(const mjModel* m, const mjData* d, int i, CVec y) {
-  if (mj_isSparse(m)) {
-    double sum = 0;
-    for (int k = d->efc_J_rowadr[i]; k < d->efc_J_rowadr[i] + d->efc_J_rownnz[i]; k++) {
-      sum += d->efc_J[k] * y[static_cast<size_t>(d->efc_J_colind[k])];
-    }
-    return sum;
-  }
-  return mju_dot(d->efc_J + static_cast<ptrdiff_t>(i) * m->nv, y.data(), static_cast<int>(m->nv));
 }
 
 void projection_solve(const mjModel* m, mjData* d, Workspace& workspace) {

@@ -1,11 +1,11 @@
 // A = J M⁻¹ Jᵀ, constraint forces to accelerations of constraints, and its pullback; MuJoCo:
 // mj_projectConstraint.
 //
-//   z_i = M⁻¹ J_iᵀ:    δA_ij = δJ_i z_j + δJ_j z_i - z_iᵀ δM z_j                                   (1)
-//   J_bar_i = Σ_j (A_bar_ij + A_bar_ji) z_j,    M_bar = -½ Σ_i z_i J_bar_iᵀ                        (2)
+//   z_i = M⁻¹ J_iᵀ:   δA_ij = δJ_i z_j + δJ_j z_i - z_iᵀ δM z_j                            (1)
+//   J_bar_i = Σ_j (A_bar_ij + A_bar_ji) z_j,   M_bar = -½ Σ_i z_i J_bar_iᵀ                  (2)
 //
-// (docs/derivations/noslip.md, eq. 10). Two stages read A: the no-slip pass, all of it, and the flag
-// diagexact, its diagonal.
+// (docs/derivations/noslip.md, eq. 10). Two stages read A: the no-slip pass, all of it, and the
+// flag diagexact, its diagonal.
 #ifndef DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_PROJECTION_H_
 #define DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_PROJECTION_H_
 
@@ -25,9 +25,6 @@ void projection_solve(const mjModel* m, mjData* d, Workspace& workspace);
 
 // (2) of projection.A_bar: sets J_bar and M_bar.
 void projection_pullback(const mjModel* m, const mjData* d, Workspace& workspace);
-
-// J_i y of one row.
-double row_dot(const mjModel* m, const mjData* d, int i, CVec y);
 
 }  // namespace diffmj
 

@@ -19,6 +19,38 @@ using Kind = Noslip::Kind;
 constexpr double kSmallestDiagonal = 1e-10;  // of A in cones, MuJoCo's
 constexpr double kLargestGrowth = 1e-10;     // of the cost; beyond it an update is undone, MuJoCo's
 
+// A_i f
+double row_product(const Projection& A, size_t i, const std::vector<double>& f) {
+  const int begin = A.begin[i], end = A.begin[i + 1];
+  if (static_cast<size_t>(end - begin) == f.size()) {
+    return eigen(CVec(A.A).subspan(static_cast<size_t>(begin), f.size())).dot(eigen(CVec(f)));
+  }
+  double sum = 0;
+  for (int e = begin; e < end; e++) {
+    const auto entry = static_cast<size_t>(e);
+    sum += A.A[entry] * f[static_cast<size_t>(A.column[entry])];
+  }
+  return sum;
+}
+
+// A_i f has the cotangent bar: to A and to f
+void row_product_pullback(Projection& A, size_t i, const std::vector<double>& f, double bar,
+                          std::vector<double>& f_bar) {
+  if (bar == 0) return;
+  const int begin = A.begin[i], end = A.begin[i + 1];
+  if (static_cast<size_t>(end - begin) == f.size()) {
+    const auto at = static_cast<size_t>(begin), n = f.size();
+    eigen(Vec(A.A_bar).subspan(at, n)) += bar * eigen(CVec(f));
+    eigen(Vec(f_bar)) += bar * eigen(CVec(A.A).subspan(at, n));
+    return;
+  }
+  for (int e = begin; e < end; e++) {
+    const auto entry = static_cast<size_t>(e), column = static_cast<size_t>(A.column[entry]);
+    A.A_bar[entry] += bar * f[column];
+    f_bar[column] += bar * A.A[entry];
+  }
+}
+
 // One update: what it reads, the forces outside of the block summed up.
 struct Local {
   Local(const Projection& A, const Block& block, const std::vector<double>& f,
@@ -26,20 +58,9 @@ struct Local {
       : n(block.n) {
     for (int k = 0; k < n; k++) {
       const auto row = static_cast<size_t>(block.row + k);
-      residual[k] = b[row];
+      residual[k] = b[row] + row_product(A, row, f);
       old[k] = f[row];
-      for (int j = 0; j < n; j++) block_entry[k * n + j] = -1;
-      for (int e = A.begin[row]; e < A.begin[row + 1]; e++) {
-        const int column = A.column[static_cast<size_t>(e)];
-        residual[k] += A.A[static_cast<size_t>(e)] * f[static_cast<size_t>(column)];
-        if (column >= block.row && column < block.row + n) {
-          block_entry[k * n + column - block.row] = e;
-        }
-      }
-      for (int j = 0; j < n; j++) {
-        const int e = block_entry[k * n + j];
-        matrix[k * n + j] = e < 0 ? 0 : A.A[static_cast<size_t>(e)];
-      }
+      std::copy_n(A.A.begin() + block.diagonal[static_cast<size_t>(k)], n, matrix + k * n);
       const double least = block.kind == Kind::kFrictionLoss ? mjMINVAL : kSmallestDiagonal;
       raised[k] = matrix[k * (n + 1)] < least;
       if (raised[k]) matrix[k * (n + 1)] = least;
@@ -65,7 +86,6 @@ struct Local {
   int n;
   double residual[kMaxEllipse] = {}, old[kMaxEllipse] = {};
   double matrix[kMaxEllipse * kMaxEllipse] = {};  // A_BB, its diagonal not below the least
-  int block_entry[kMaxEllipse * kMaxEllipse] = {};
   bool raised[kMaxEllipse] = {};
 };
 
@@ -238,25 +258,36 @@ double case_distance(const mjData* d, const Block& block, const Local& in, doubl
 }
 
 // the blocks, island by island, in the order of their rows
-void find_blocks(const mjModel* m, const mjData* d, std::vector<Block>& blocks) {
+void find_blocks(const mjModel* m, const mjData* d, const Projection& A,
+                 std::vector<Block>& blocks) {
   const bool islands = !(m->opt.disableflags & mjDSBL_ISLAND) && d->nisland > 0;
   blocks.clear();
   for (int i = 0, n = 1; i < d->nefc; i += n) {
     n = 1;
     const int type = d->efc_type[i], id = d->efc_id[i], island = islands ? d->efc_island[i] : -1;
     if (type == mjCNSTR_FRICTION_DOF || type == mjCNSTR_FRICTION_TENDON) {
-      blocks.push_back({island, i, 1, Kind::kFrictionLoss, -1});
+      blocks.push_back({island, i, 1, Kind::kFrictionLoss, -1, {}});
     } else if (type == mjCNSTR_CONTACT_PYRAMIDAL) {
       n = 2 * (d->contact[id].dim - 1);
-      for (int k = i; k < i + n; k += 2) blocks.push_back({island, k, 2, Kind::kPyramid, id});
+      for (int k = i; k < i + n; k += 2) blocks.push_back({island, k, 2, Kind::kPyramid, id, {}});
     } else if (type == mjCNSTR_CONTACT_ELLIPTIC) {
       n = d->contact[id].dim;
-      blocks.push_back({island, i + 1, n - 1, Kind::kEllipse, id});
+      blocks.push_back({island, i + 1, n - 1, Kind::kEllipse, id, {}});
     }
   }
   std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
     return a.island != b.island ? a.island < b.island : a.row < b.row;
   });
+  // rows of a block have the same columns, neighbours among them
+  for (Block& block : blocks) {
+    for (int k = 0; k < block.n; k++) {
+      const auto row = static_cast<size_t>(block.row + k);
+      const auto first = A.column.begin() + A.begin[row],
+                 last = A.column.begin() + A.begin[row + 1];
+      block.diagonal[static_cast<size_t>(k)] =
+          static_cast<int>(std::find(first, last, block.row) - A.column.begin());
+    }
+  }
 }
 
 // trace of M, of an island's dofs or of all
@@ -282,7 +313,7 @@ double regularizer(const mjData* d, int island, const std::vector<double>& f) {
 
 void noslip_sweeps(const mjModel* m, const mjData* d, Workspace& workspace) {
   Noslip& pass = workspace.noslip;
-  find_blocks(m, d, pass.blocks);
+  find_blocks(m, d, workspace.projection, pass.blocks);
   pass.force = pass.main_force;
   pass.updates.clear();
   pass.stop_distance = 1;
@@ -350,16 +381,11 @@ void noslip_sweeps_pullback(const mjModel*, const mjData* d, Vec b_bar, Workspac
       pass.force_bar[at] += bar.old[k];
       b_bar[at] += bar.residual[k];
       for (int j = 0; j < block.n; j++) {
-        const int e = in.block_entry[k * block.n + j];
-        if (e < 0 || (j == k && in.raised[k])) continue;
-        A.A_bar[static_cast<size_t>(e)] += bar.matrix[k * block.n + j];
+        if (j == k && in.raised[k]) continue;
+        A.A_bar[static_cast<size_t>(block.diagonal[static_cast<size_t>(k)] + j)] +=
+            bar.matrix[k * block.n + j];
       }
-      if (bar.residual[k] == 0) continue;
-      for (int e = A.begin[at]; e < A.begin[at + 1]; e++) {
-        const auto entry = static_cast<size_t>(e), column = static_cast<size_t>(A.column[entry]);
-        A.A_bar[entry] += bar.residual[k] * pass.replay[column];
-        pass.force_bar[column] += bar.residual[k] * A.A[entry];
-      }
+      row_product_pullback(A, at, pass.replay, bar.residual[k], pass.force_bar);
     }
   }
   pass.main_force_bar = pass.force_bar;
@@ -425,18 +451,12 @@ void noslip_pullback(const ModelImpl& impl, CVec mu, CVec force_bar, Vec a_bar,
   // f - f₀ has f₀ too, and so has b = y - A f₀
   eigen(Vec(pass.main_force_bar)) -= eigen(CVec(J_mu));
   for (size_t i = 0; i < nefc; i++) {
-    if (pass.y_bar[i] == 0) continue;
-    for (int e = A.begin[i]; e < A.begin[i + 1]; e++) {
-      const auto entry = static_cast<size_t>(e), column = static_cast<size_t>(A.column[entry]);
-      A.A_bar[entry] -= pass.y_bar[i] * pass.main_force[column];
-      pass.main_force_bar[column] -= pass.y_bar[i] * A.A[entry];
-    }
+    row_product_pullback(A, i, pass.main_force, -pass.y_bar[i], pass.main_force_bar);
   }
 
   // a₀ through y and through f₀
-  mj_call("mj_mulJacTVec", [&] {
-    mj_mulJacTVec(m, d, workspace.H_lambda.data(), pass.y_bar.data());
-  });
+  mj_call("mj_mulJacTVec",
+          [&] { mj_mulJacTVec(m, d, workspace.H_lambda.data(), pass.y_bar.data()); });
   eigen(a_bar) += eigen(CVec(workspace.H_lambda));
   constraint_force_to_acceleration(m, d, pass.main_force_bar, a_bar, workspace);
 }

@@ -3,14 +3,14 @@
 // From the main solver's forces f₀ and acceleration a₀ on, a number of sweeps over the friction
 // forces of dofs, tendons and contacts (projected Gauss-Seidel), the others fixed:
 //
-//   f_B := argmin ½ f_Bᵀ A_BB f_B + f_Bᵀ (b_B + A_BR f_R)   within the bounds of the block B      (1)
-//   A = J M⁻¹ Jᵀ,   b = J M⁻¹(τ - c) - aref = y - A f₀,   y = J a₀ - aref
-//   a = a₀ + M⁻¹ Jᵀ (f - f₀)                                                                      (2)
+//   f_B := argmin ½ f_Bᵀ A_BB f_B + f_Bᵀ (b_B + A_BR f_R)   within bounds, B a block       (1)
+//   A = J M⁻¹ Jᵀ,   b = y - A f₀,   y = J a₀ - aref
+//   a = a₀ + M⁻¹ Jᵀ (f - f₀)                                                                 (2)
 //
 // Blocks are the two edges of a pyramid (their sum is fixed), the friction of an elliptic contact
 // (its normal force is), or one row of friction loss. The result depends on the number of sweeps,
-// which is MuJoCo's: so it is these sweeps that are differentiated, in the cases that they had, last
-// update first (docs/derivations/noslip.md).
+// which is MuJoCo's: so it is these sweeps that are differentiated, in the cases that they had,
+// last update first (docs/derivations/noslip.md).
 #ifndef DIFFMJ_STAGES_ACCELERATION_NOSLIP_H_
 #define DIFFMJ_STAGES_ACCELERATION_NOSLIP_H_
 
@@ -25,17 +25,17 @@ inline bool has_noslip(const mjModel* m) { return m->opt.noslip_iterations > 0; 
 // Leaves the forces and what was done.
 void noslip_sweeps(const mjModel* m, const mjData* d, Workspace& workspace);
 
-// Their reverse: of workspace.noslip.force_bar, which it uses up, sets main_force_bar, b_bar (nefc),
-// friction_bar and frictionloss_bar, and adds to workspace.projection.A_bar.
+// Their reverse: of workspace.noslip.force_bar, which it uses up, sets main_force_bar, b_bar
+// (nefc), friction_bar and frictionloss_bar, and adds to workspace.projection.A_bar.
 void noslip_sweeps_pullback(const mjModel* m, const mjData* d, Vec b_bar, Workspace& workspace);
 
-// How near the sweeps came to another case, relative to the sizes that decide it, in [0, 1]: of each
-// block, the nearest of its updates (nblock); and of the number of sweeps.
+// How near the sweeps came to another case, relative to the sizes that decide it, in [0, 1]: of
+// each block, the nearest of its updates (nblock); and of the number of sweeps.
 void noslip_case_distances(const mjData* d, std::vector<double>& share, Workspace& workspace);
 
 // Runs the main solver alone where the workspace's mjData holds all stages before it, factorises
-// the Newton matrix at its solution, which is kept in workspace.noslip, and makes the sweeps. Throws
-// MujocoError, after which that data is as new.
+// the Newton matrix at its solution, which is kept in workspace.noslip, and makes the sweeps.
+// Throws MujocoError, after which that data is as new.
 void noslip_solve(const ModelImpl& impl, Workspace& workspace);
 
 // Of (2): with the multiplier μ of M a (nv) and a cotangent of the forces f (nefc; empty: 0), what

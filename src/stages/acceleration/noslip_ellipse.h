@@ -2,8 +2,8 @@
 //
 //   minimise ½ xᵀ A x + bᵀ x   subject to  Σ (x_i/μ_i)² ≤ r²,   r the normal force
 //
-// With v_i = x_i/μ_i, A and b scaled alike:  v(s) = -(A + s)⁻¹ b.  s = 0 if that is inside, otherwise
-// Newton's steps on |v|² - r² = 0,
+// With v_i = x_i/μ_i, A and b scaled alike:  v(s) = -(A + s)⁻¹ b.  s = 0 if that is inside,
+// otherwise Newton's steps on |v|² - r² = 0,
 //
 //   s += (|v|² - r²) / (2 v·w),   w = (A + s)⁻¹ v,
 //

@@ -23,7 +23,8 @@ struct Noslip {
   struct Block {
     int island, row, n;
     Kind kind;
-    int contact;  // of a cone
+    int contact;                       // of a cone
+    std::array<int, 5> diagonal = {};  // of each row, its first entry of A within the block
   };
   // Which case an update was.
   enum class Case : int {

@@ -146,10 +146,9 @@ class Jacobian {
       const int body = body_of(id, side), anchor = 3 * (weld ? 1 - side : side);
       const double sign = side == 0 ? 1 : -1;
       const Rotation R(d_->xmat + 9 * body);
-      const Vector3 world =
-          sites ? Vector3(d_->site_xpos + 3 * object)
-                : Vector3(Vector3(d_->xpos + 3 * body) +
-                          R * Vector3(m_->eq_data + mjNEQDATA * id + anchor));
+      const Vector3 world = sites ? Vector3(d_->site_xpos + 3 * object)
+                                  : Vector3(Vector3(d_->xpos + 3 * body) +
+                                            R * Vector3(m_->eq_data + mjNEQDATA * id + anchor));
       const Vector3 point = from_origin(m_, d_, body, world.data());
       Vector3 point_bar = Vector3::Zero();
       for (int k = 0; k < 3; k++) {
@@ -239,8 +238,8 @@ class Jacobian {
     }
   }
 
-  // velocities in the contact's frame: normal, two tangents, spin, two rolls; edges of a pyramid are
-  // normal ± friction_k times one of them
+  // velocities in the contact's frame: normal, two tangents, spin, two rolls; edges of a pyramid
+  // are normal ± friction_k times one of them
   void contact(int i, int n, int id) {
     const mjContact& contact = d_->contact[id];
     ContactBar& out = w_.contact_bar[static_cast<size_t>(id)];

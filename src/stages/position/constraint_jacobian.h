@@ -1,8 +1,8 @@
 // Rows of J whose cotangents are vectors of their own; MuJoCo: mj_makeConstraint.
 //
-// Σ_i J_i(q) · J_bar_i,  J_bar_i any generalised vector held fixed. What a row is: constraint_rows.h,
-// whose rows have a few vectors in common and cost a sweep for each of these; here a row costs the
-// dofs that move its bodies.
+// Σ_i J_i(q) · J_bar_i,  J_bar_i any generalised vector held fixed. What a row is:
+// constraint_rows.h, whose rows have a few vectors in common and cost a sweep for each of these;
+// here a row costs the dofs that move its bodies.
 #ifndef DIFFMJ_STAGES_POSITION_CONSTRAINT_JACOBIAN_H_
 #define DIFFMJ_STAGES_POSITION_CONSTRAINT_JACOBIAN_H_
 
