@@ -252,7 +252,7 @@ std::string unsteady(const Model& model, const RolloutFunction& step) {
     RolloutFunction::Value value = step(z);
     if (value.ok) states.push_back(std::move(value.pieces.front().pieces));
   }
-  double most = 0;
+  double most = -1;
   std::string name = "no constraint acts in that step";
   for (const PieceRow& row : step.pieces().front().pieces.rows) {
     if (row.zone == 0) continue;
