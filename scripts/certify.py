@@ -2,7 +2,8 @@
 """Certificates of the gradients of a folder of MJCF scenes.
 
 Settles every scene, checks the gradient at the state it reaches, and prints one row per scene and a
-summary. Each scene has a process of its own: one that crashes or takes too long is reported as such.
+summary. Each scene has a process of its own: one that crashes or takes too long is reported as
+such.
 
     scripts/certify.py mujoco_menagerie
     scripts/certify.py mujoco_menagerie --pattern "unitree*/scene.xml" --jobs 4 --reports out

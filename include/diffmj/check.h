@@ -32,7 +32,8 @@ struct CheckDirection {
   double differences = 0;
   double error_bar = 0;  // Ridders' own estimate
   double error = 0;      // |adjoint - differences| / scale; step by step: the largest
-  // inconclusive: the error bar alone exceeds the tolerance. at a kink: neither side of any useful
+  // agrees: to the tolerance; where MuJoCo finds contacts by iteration, to what differences can
+  // tell. inconclusive: the error bar is too large to tell. at a kink: neither side of any useful
   // step, in any direction that was tried, stays on the side that the rollout is on.
   enum class Verdict { kAgrees, kDiffers, kInconclusive, kAtKink } verdict = Verdict::kAgrees;
   // central: differences of the whole rollout, from both sides. one-sided: from the side that the

@@ -501,11 +501,15 @@ class Simulator:
         an explicit Runge-Kutta method it is the discrete adjoint that is checked, with differences
         of the same steps.
 
+        The gradient is that of the side which the rollout is on, of every contact, limit and clamp;
+        differences count only where they stay on it. What is in their way otherwise, and what a
+        gradient that differs is wrong about, `report.reason` names.
+
         Args: as of `rollout`, without batch, and
             nstep: length of the rollout.
             directions: random directions in (qpos, qvel, act, every ctrl).
             seed: of directions and cotangents.
-            tolerance: relative, of a direction that agrees.
+            tolerance: relative, of a direction that agrees; above 0.
             progress: called with the share of the work that is done, from 0 to 1.
 
         Raises:

@@ -1,6 +1,7 @@
 #include "check/blame.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <set>
@@ -16,8 +17,9 @@ namespace diffmj {
 namespace {
 
 constexpr double kNever = -1e9;  // [m] margin of a pair that is not to collide
-// models are made anew for each; more take too long where meshes are large
-constexpr size_t kMostSuspects = 40;
+// models are made anew for each suspect, which takes long where meshes are large
+constexpr std::chrono::seconds kSearchTime(20);
+constexpr size_t kMostNames = 3;
 
 // Something that may be wrong: how to bring it back into a model without any of its kind.
 struct Suspect {
@@ -184,12 +186,14 @@ class Trial {
   std::vector<std::string> find(const std::vector<Suspect>& suspects,
                                 const std::function<void(mjModel*)>& remove) const {
     std::vector<std::string> out;
-    for (size_t i = 0; i < std::min(suspects.size(), kMostSuspects); i++) {
+    const auto end = std::chrono::steady_clock::now() + kSearchTime;
+    for (const Suspect& suspect : suspects) {
+      if (out.size() > kMostNames || std::chrono::steady_clock::now() > end) break;
       const bool guilty = differs([&](mjModel* m) {
         remove(m);
-        suspects[i].restore(model_.mj(), m);
+        suspect.restore(model_.mj(), m);
       });
-      if (guilty) out.push_back(suspects[i].name);
+      if (guilty) out.push_back(suspect.name);
     }
     return out;
   }
@@ -202,12 +206,11 @@ class Trial {
 };
 
 std::string list(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 3;
   std::string out;
-  for (size_t i = 0; i < std::min(names.size(), kMost); i++) {
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); i++) {
     out += (i == 0 ? "" : ", ") + names[i];
   }
-  if (names.size() > kMost) out += " and " + std::to_string(names.size() - kMost) + " more";
+  if (names.size() > kMostNames) out += " and others";
   return out;
 }
 
@@ -252,7 +255,7 @@ std::string unsteady(const Model& model, const RolloutFunction& step) {
     RolloutFunction::Value value = step(z);
     if (value.ok) states.push_back(std::move(value.pieces.front().pieces));
   }
-  double most = 0;
+  double most = -1;
   std::string name = "no constraint acts in that step";
   for (const PieceRow& row : step.pieces().front().pieces.rows) {
     if (row.zone == 0) continue;

@@ -72,6 +72,7 @@ std::vector<int> match(const std::vector<PieceRow>& base, const std::vector<Piec
 }  // namespace
 
 bool Switch::operator==(const Switch& other) const {
+  if (evaluation != other.evaluation) return false;
   if (law >= 0 || other.law >= 0) return law == other.law;
   return of == other.of && same_constraint(row, other.row) && apart(row, other.row) < kNearest;
 }

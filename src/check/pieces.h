@@ -53,8 +53,9 @@ struct Switch {
   PieceRow row = {};  // else the row,
   // and which number of it; of a place that jumps there is none
   enum { kZone, kOtherZone, kViolation, kPlace } of = kZone;
-  double side = 1;      // > 0 or < 0
-  bool at_base = true;  // defined at the base; else at the other state
+  double side = 1;        // > 0 or < 0
+  bool at_base = true;    // defined at the base; else at the other state
+  size_t evaluation = 0;  // of those that a function makes (RolloutFunction::pieces)
 
   bool operator==(const Switch& other) const;
   // At a state nearby; NaN if it is not defined there.

@@ -153,13 +153,27 @@ RolloutFunction::Value RolloutFunction::walk_adaptive(const Vector& z) const {
   WorkspaceLease workspace(model_.impl());
   mjData* d = workspace->data.get();
   reset_data(model_, base_.mocap_pos, base_.mocap_quat, *workspace);
-  for_each_step(model_, t, [&](int i, const StepInput& in) {
+  const auto look = [&](int i, const StepInput& in) {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       mj_forward(CollidingModel(m), d);
     });
     out.pieces.push_back({i, survey_.look(d, in.act, {})});
-  });
+  };
+  for_each_step(model_, t, look);
+  // the last stages of the last step are near its end
+  const int last = t.nstep - 1;
+  const IntervalInput in = interval_input(model_, t, last);
+  Vector end(static_cast<size_t>(t.nu));
+  for (int j = 0; j < t.nu; j++) end[static_cast<size_t>(j)] = in.control(t.time.back(), j);
+  look(last, {.time = t.time.back(),
+              .qpos = row(t.qpos, t.nstep, t.nq),
+              .qvel = row(t.qvel, t.nstep, t.nv),
+              .act = row(t.act, t.nstep, t.na),
+              .qacc_warmstart = {},
+              .ctrl = end,
+              .qfrc_applied = in.qfrc_applied,
+              .xfrc_applied = in.xfrc_applied});
   return out;
 }
 
@@ -173,7 +187,9 @@ RolloutFunction::Changes RolloutFunction::changes(const Value& value) const {
   for (size_t i = 0; i < pieces_.size(); i++) {
     std::vector<Switch> switches =
         survey_.changes(pieces_[i].pieces, value.pieces[i].pieces, value.distance);
-    if (!switches.empty()) return {.step = pieces_[i].step, .switches = std::move(switches)};
+    if (switches.empty()) continue;
+    for (Switch& at : switches) at.evaluation = i;
+    return {.step = pieces_[i].step, .switches = std::move(switches)};
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <mujoco/mujoco.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -96,9 +97,12 @@ TEST(KinksAtRest, MusclesWhoseActivationHasMetItsControl) {
     for (const double level : {0.0, 0.3, 1.0}) {
       Start start{.x = default_state(model), .ctrl = Vector(4, level)};
       start.x.act.assign(4, level);
-      start.x.qvel = {0.1, -0.2};  // the force-velocity curve bends at 0
-      const CheckReport report = check_gradient(model, start.input(), {.nstep = 4});
-      EXPECT_TRUE(report.passed) << integrator << " " << level << ": " << text(report);
+      // the force-velocity curve bends at 0, which the metric of implicit integrators sees
+      for (const Vector& qvel : {Vector{0.1, -0.2}, Vector{0, 0}}) {
+        start.x.qvel = qvel;
+        const CheckReport report = check_gradient(model, start.input(), {.nstep = 4});
+        EXPECT_TRUE(report.passed) << integrator << " " << level << ": " << text(report);
+      }
     }
     const Start settled = settle(model, 1500, {0.2, 0, 0.7, 1});
     const CheckReport report = check_gradient(model, settled.input(), {.nstep = 4});
@@ -112,6 +116,23 @@ TEST(KinksAtRest, ControlsAtTheirBounds) {
   start.x.qpos = {0.3, 0.02, 0.02};
   const CheckReport report = check_gradient(model, start.input(), {.nstep = 5});
   EXPECT_TRUE(report.passed) << text(report);
+}
+
+// wherever it tilts to, a cylinder that stands has other contact points
+TEST(KinksAtRest, ACylinderThatStandsUnderEveryIntegrator) {
+  const char* const xml = R"(<mujoco><worldbody><geom name='floor' type='plane' size='5 5 1'/>
+      <body pos='0 0 .0499'><freejoint/><geom name='can' type='cylinder' size='.08 .05'/></body>
+      </worldbody></mujoco>)";
+  const Start start = settle(Model::from_xml(xml), 300);
+  for (const Integrator integrator :
+       {Integrator::kEuler, Integrator::kImplicit, Integrator::kRk4, Integrator::kTsit5}) {
+    const Model model = Model::from_xml(xml, {.integrator = integrator});
+    const CheckReport report = check_gradient(model, start.input(), {.nstep = 4});
+    EXPECT_TRUE(report.passed) << integrator_name(integrator) << ": " << text(report);
+    EXPECT_TRUE(std::any_of(report.advice.begin(), report.advice.end(), [](const auto& line) {
+      return line.find("the check leaves out the position of") != std::string::npos;
+    }));
+  }
 }
 
 TEST(KinksAtRest, BodiesThatLieOnAFloor) {
