@@ -78,6 +78,7 @@ class Workspace {
   };
   std::vector<Violation> violation;  // nefc
   CfdScratch cfd;
+  std::vector<double> field_qacc;  // nv: the last solution of a surrogate field; empty: none yet
   std::vector<TendonBar> tendons;  // ntendon
   TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv

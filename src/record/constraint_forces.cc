@@ -5,8 +5,8 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/cfd/field.h"
 #include "stages/oracle.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 

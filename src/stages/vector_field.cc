@@ -8,7 +8,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
@@ -48,7 +48,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
   };
   times.count++;
   if (cfd_forward(impl)) {
-    cfd_field(impl, in, in.qacc_warmstart, workspace);
+    surrogate_field(impl, in, in.qacc_warmstart, workspace);
     lap(times.constraint);
     return;
   }
