@@ -14,9 +14,9 @@
 #include "record/input.h"
 #include "record/recorder.h"
 #include "record/trajectory.h"
-#include "stages/cfd/field.h"
 #include "stages/position/collision.h"
 #include "stages/position/tendon.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {

@@ -10,6 +10,7 @@ enum class Collisions {
   kMujoco,          // MuJoCo's, forward and backward
   kSmooth,          // smooth ones, forward and backward: no case of a collider ends abruptly
   kSmoothBackward,  // MuJoCo's forward, bitwise; derivatives of the smooth ones: a surrogate
+  kSmoothField,     // MuJoCo's forward; the derivative of the dynamics that smooth contacts give
 };
 
 struct CollisionOptions {
@@ -19,7 +20,7 @@ struct CollisionOptions {
   double smoothness = 1e-3;
 };
 
-const char* collisions_name(Collisions mode);  // "mujoco", "smooth", "smooth-backward"
+const char* collisions_name(Collisions mode);  // "mujoco", "smooth", ...
 // The inverse; InputError lists the names there are.
 Collisions collisions_from_name(const std::string& name);
 

@@ -58,7 +58,8 @@ struct ModelOptions {
   // muscle's optimal length, of its largest velocity and of activation, so that flat pieces have a
   // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
   double muscle_smoothing = 0;
-  // Smooth colliders in place of MuJoCo's. kSmoothBackward needs the analytic path.
+  // Smooth colliders in place of MuJoCo's. kSmoothBackward and
+  // kSmoothField need the analytic path.
   CollisionOptions collisions = {};
   // Contacts from distance, in the backward pass; none: without them. Needs the analytic path.
   std::optional<Cfd> cfd = {};

@@ -139,8 +139,10 @@ class Simulator:
                 activation, so that flat pieces have a slope near their ends: a surrogate of the
                 gradient. Rollouts do not depend on it. 0: the exact gradient.
             collisions: "mujoco"; "smooth", colliders whose contacts have no jumps or kinks in the
-                geoms' poses and sizes, forward and backward; or "smooth-backward", MuJoCo's
-                contacts with the derivatives of the smooth ones: rollouts have the same bits, and
+                geoms' poses and sizes, forward and backward; "smooth-backward", MuJoCo's contacts
+                and forces with the derivatives of the smooth ones; or "smooth-field", the
+                derivative of the dynamics with smooth contacts, solved again at every state of the
+                backward pass. With the last two rollouts have the same bits as with "mujoco", and
                 the gradient is a surrogate. Pairs of shapes without a smooth collider keep
                 MuJoCo's, with a FallbackWarning that names them (fallback=False: an
                 UnsupportedError).
@@ -292,7 +294,7 @@ class Simulator:
 
     @property
     def collisions(self) -> str:
-        """Which colliders are used: "mujoco", "smooth" or "smooth-backward"."""
+        """Which colliders are used: "mujoco", "smooth", "smooth-backward" or "smooth-field"."""
         return self._model.collisions
 
     @property

@@ -163,7 +163,7 @@ void bind_model(nb::module_& m) {
       .def_prop_ro(
           "collisions",
           [](const Model& model) { return collisions_name(model.options().collisions.mode); },
-          "Which colliders are used: mujoco, smooth or smooth-backward.")
+          "Which colliders are used: mujoco, smooth, smooth-backward or smooth-field.")
       .def_prop_ro(
           "smoothness", [](const Model& model) { return model.options().collisions.smoothness; },
           "Width of smooth colliders [m].")

@@ -33,10 +33,11 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
                      std::to_string(c.efc_force.size()) +
                      " entries, expected one per step, nstep = " + std::to_string(t.nstep));
   }
-  if (model.impl().cfd) {
-    throw UnsupportedError(who +
-                           ": the cotangent of efc_force is not there with cfd, whose constraint "
-                           "forces are others than the rollout's; leave one of them out");
+  if (model.impl().has_surrogate_field()) {
+    throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
+                           (model.impl().cfd ? "cfd" : "collisions smooth-field") +
+                           ", whose constraint forces are others than the rollout's; leave one of "
+                           "them out");
   }
   const bool stages = model.is_adaptive() || model.integrator() == Integrator::kRk4;
   if (stages || model.gradient_path() == GradientPath::kDifferences) {
@@ -225,7 +226,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   allocate(t, 0, gradient);
   reset_data(model, t.mocap_pos, t.mocap_quat, workspace);
   workspace.cfd.evaluations = workspace.cfd.capped = 0;
-  workspace.cfd.qacc.clear();
+  workspace.field_qacc.clear();
 
   StepBar bar;
   bar.resize(impl, 1, !t.xfrc_applied.empty());
@@ -404,7 +405,7 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   if (!t.ok()) throw InputError("linearize: the step failed: " + t.message);
   WorkspaceLease workspace(impl);
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
-  workspace->cfd.qacc.clear();
+  workspace->field_qacc.clear();
 
   StepBar bar;
   bar.resize(impl, model.ntangent(), false);

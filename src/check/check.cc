@@ -99,7 +99,7 @@ ModelOptions exact_options(const Model& model) {
   ModelOptions options = model.options();
   options.muscle_smoothing = 0;
   options.cfd = {};
-  if (options.collisions.mode == Collisions::kSmoothBackward) options.collisions = {};
+  if (options.collisions.mode != Collisions::kSmooth) options.collisions = {};
   options.adaptive.adjoint = Adjoint::kDiscrete;
   options.adaptive.events = false;
   return options;
@@ -158,9 +158,10 @@ std::string compare_with_smooth(const Model& model, const CollisionOptions& coll
       largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
   char text[32];
   std::snprintf(text, sizeof(text), "%.1e", difference);
-  return std::string(
-             "collisions smooth-backward is a surrogate: the check is of the exact "
-             "gradient, and the smooth one differs from that by ") +
+  return std::string("collisions ") + collisions_name(collisions.mode) +
+         " is a surrogate: the check is of the exact gradient, and the smooth one differs from "
+         "that "
+         "by " +
          text + " of the largest entry";
 }
 
@@ -170,7 +171,7 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   ModelOptions exact = user_model.options();
   exact.muscle_smoothing = 0;
   exact.cfd = {};
-  if (exact.collisions.mode == Collisions::kSmoothBackward) exact.collisions = {};
+  if (exact.collisions.mode != Collisions::kSmooth) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
   Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
   if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
@@ -362,7 +363,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
         "contacts from distance (cfd) are a surrogate: the check is of the gradient without them");
   }
   const CollisionOptions& collisions = user_model.options().collisions;
-  if (collisions.mode == Collisions::kSmoothBackward) {
+  if (collisions.mode != Collisions::kMujoco && collisions.mode != Collisions::kSmooth) {
     report.advice.push_back(compare_with_smooth(model, collisions, function, gradient));
   }
   if (!user_model.collisions_notice().empty()) {

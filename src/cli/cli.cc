@@ -168,8 +168,8 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
       ->option_text("NAME");
   command
       .add_option("--collisions", options.collisions,
-                  "mujoco (default), smooth, or smooth-backward: MuJoCo's forward, smooth ones in"
-                  " gradients")
+                  "mujoco (default); smooth, forward and backward; smooth-backward, smooth-field:"
+                  " MuJoCo's forward, smooth ones in gradients")
       ->option_text("NAME");
   command
       .add_option("--smoothness", options.smoothness,

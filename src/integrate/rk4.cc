@@ -12,7 +12,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
@@ -63,7 +63,8 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
     mj_call("mj_integratePos", [&] { mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1); });
     try {
       if (cfd) {
-        cfd_field(impl, at, i == 0 ? in.qacc_warmstart : workspace.stages[i - 1].qacc, workspace);
+        surrogate_field(impl, at, i == 0 ? in.qacc_warmstart : workspace.stages[i - 1].qacc,
+                        workspace);
       } else {
         mj_call("mj_forward", [&] {
           write_input(m, d, at);
@@ -153,15 +154,16 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     OracleMultipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
     if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
-    if (!impl.cfd) std::swap(workspace.data, stage.data);
-    if (!impl.cfd && (impl.path != GradientPath::kAnalytic || stage.nefc > 0)) {
+    const bool own_field = !impl.has_surrogate_field();
+    if (own_field) std::swap(workspace.data, stage.data);
+    if (own_field && (impl.path != GradientPath::kAnalytic || stage.nefc > 0)) {
       solution_factorize(impl, stage.qacc, workspace);
     }
     stage_field_pullback(
         impl, stage_input(in, stage, in.time + kRk4.c[i] * h), activation_stage ? in.act : CVec(),
         activation_stage ? CVec(act_dot) : CVec(), stage, multipliers,
         {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
-    if (!impl.cfd) std::swap(workspace.data, stage.data);
+    if (own_field) std::swap(workspace.data, stage.data);
   };
   // act_i is a sum over the stages before
   const auto activations = [&](size_t i, Workspace::Stage& stage) {

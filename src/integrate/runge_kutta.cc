@@ -13,7 +13,7 @@
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
@@ -295,9 +295,9 @@ void RungeKutta::add_cfd_error(ErrorNorm& norm) {
     if (tableau_.error[i] == 0) continue;
     StepInput in = input_at(start_.time + tableau_.c[i] * h_, stage(i));
     in.mask = nullptr;
-    cfd_field(impl_, in, stage(i).qacc, workspace_);
+    surrogate_field(impl_, in, stage(i).qacc, workspace_);
     eigen(error) += kWeight * h_ * tableau_.error[i] *
-                    (eigen(CVec(workspace_.cfd.qacc)) - eigen(CVec(stage(i).qacc)));
+                    (eigen(CVec(workspace_.field_qacc)) - eigen(CVec(stage(i).qacc)));
   }
   norm.add(error, start_.qvel, end().qvel);
 }
@@ -433,7 +433,7 @@ void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& ba
   const bool analytic = impl_.path == GradientPath::kAnalytic,
              constrained = !analytic || at.nefc > 0;
   const StepInput in = input_at(time, at);
-  if (impl_.cfd) {
+  if (impl_.has_surrogate_field()) {
     // evaluated by stage_field_pullback
   } else if (!evaluated) {
     vector_field_evaluate(impl_, in, at.qacc, constrained, workspace_);

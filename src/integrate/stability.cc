@@ -7,8 +7,8 @@
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
-#include "stages/cfd/field.h"
 #include "stages/oracle.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
@@ -86,7 +86,7 @@ void Stability::evaluate(const StepStart& start, const IntervalInput& in) {
             .xfrc_applied = in.xfrc_applied};
   // gradient: contacts from distance count where the motion has them, not in the adjoint alone
   if (cfd_forward(impl_)) {
-    cfd_field(impl_, input_, at_.qacc, workspace_);
+    surrogate_field(impl_, input_, at_.qacc, workspace_);
     const mjData* d = workspace_.data.get();
     std::copy(d->qacc, d->qacc + impl_.nv, at_.qacc.begin());
     std::copy(d->act_dot, d->act_dot + impl_.na, at_.act_dot.begin());
@@ -134,7 +134,7 @@ void Stability::field_difference(CVec x_dot) {
   in.qpos = to.qpos;
   in.qvel = to.qvel;
   in.act = to.act;
-  cfd_field(impl_, in, at_.qacc, workspace_);
+  surrogate_field(impl_, in, at_.qacc, workspace_);
   const mjData* d = workspace_.data.get();
   for (size_t k = 0; k < nv; k++) a_dot_[k] = h > 0 ? (d->qacc[k] - at_.qacc[k]) / h : 0;
   for (size_t k = 0; k < na; k++) {

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "integrate/metric.h"
+#include "mj/collider.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 
@@ -23,12 +24,14 @@ void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_f
                           stage.a_bar, multipliers, bar, workspace);
     return;
   }
-  // gradient: with contacts from distance, the derivative of F̃ in place of that of F
+  // gradient: with contacts from distance, or of smooth colliders in the backward pass, the
+  // derivative of F̃ in place of that of F
+  const ColliderScope scope(impl.backward_collider());
   bool constrained = stage.nefc > 0;
   CVec qacc = stage.qacc;
-  if (impl.cfd) {
-    constrained = cfd_evaluate(impl, at, stage.qacc, workspace);
-    qacc = workspace.cfd.qacc;
+  if (impl.has_surrogate_field()) {
+    constrained = surrogate_evaluate(impl, at, stage.qacc, workspace);
+    qacc = workspace.field_qacc;
     if (!constrained) metric_factorize(impl, workspace);
   }
   const bool noslip = constrained && has_noslip(impl.mj());

@@ -8,8 +8,8 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/cfd/field.h"
 #include "stages/probes.h"
+#include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
@@ -92,7 +92,7 @@ void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) 
     cfd_rk4_step(impl, in, workspace);
     return;
   }
-  cfd_field(impl, in, in.qacc_warmstart, workspace);
+  surrogate_field(impl, in, in.qacc_warmstart, workspace);
   mj_call("mj_Euler", [&] {
     if (impl.advance == Advance::kImplicit) {
       mj_implicit(m, d);
@@ -103,8 +103,8 @@ void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) 
 }
 
 // Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep. gradient:
-// with contacts from distance a is that of F, and its derivative that of F̃ (derivations/cfd.md, eq.
-// 6 to 8)
+// with contacts from distance, or of smooth colliders in the backward pass, a is that of F, and its
+// derivative that of F̃ (derivations/cfd.md, eq. 6 to 8)
 void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -113,9 +113,10 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   const bool implicit = has_metric(impl, bar);
   bool constrained = in.nefc != 0;
   CVec field_qacc = qacc;
-  if (impl.cfd) {
-    constrained = cfd_evaluate(impl, in, qacc, workspace);
-    field_qacc = workspace.cfd.qacc;
+  const ColliderScope scope(impl.backward_collider());
+  if (impl.has_surrogate_field()) {
+    constrained = surrogate_evaluate(impl, in, qacc, workspace);
+    field_qacc = workspace.field_qacc;
   } else {
     vector_field_evaluate(impl, in, qacc, constrained, workspace);
   }

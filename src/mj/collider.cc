@@ -74,6 +74,8 @@ ColliderScope::ColliderScope(const Collider* collider)
     : outer_(std::exchange(asked_for, collider)) {}
 ColliderScope::~ColliderScope() { asked_for = outer_; }
 
+const Collider* collider_asked_for() { return asked_for; }
+
 bool may_be_replaced(int type1, int type2) {
   const mjfCollision entry = mjCOLLISIONFUNC[type1][type2];
   return entry && entry != mjCOLLISIONFUNC[mjGEOM_BOX][mjGEOM_BOX] &&

@@ -52,6 +52,9 @@ class ColliderScope {
   const Collider* outer_;
 };
 
+// What this thread asks for; null: MuJoCo's.
+const Collider* collider_asked_for();
+
 // What a call of MuJoCo's would give for two geoms, in this order. Inside mj_call.
 int collide_geoms(const mjModel* m, mjData* d, mjPreContact* contact, int geom1, int geom2,
                   mjtNum margin);

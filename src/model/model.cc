@@ -297,6 +297,11 @@ void ModelImpl::choose_cfd() {
                                                 : "cannot take it: " + path_reason) +
                            "; leave cfd out");
   }
+  if (options.collisions.mode == Collisions::kSmoothField) {
+    throw UnsupportedError(
+        "cfd and collisions smooth-field both replace the dynamics of the backward pass; leave one "
+        "of them out");
+  }
   cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
 }
 
@@ -308,12 +313,18 @@ void ModelImpl::choose_collider() {
     std::snprintf(text, sizeof(text), "%g", o.smoothness);
     throw InputError(std::string("smoothness is ") + text + ", expected a width > 0 in metres");
   }
-  if (o.mode == Collisions::kSmoothBackward && path != GradientPath::kAnalytic) {
+  if (o.mode != Collisions::kSmooth && path != GradientPath::kAnalytic) {
+    throw UnsupportedError(std::string("collisions ") + collisions_name(o.mode) +
+                           " needs the gradient path 'analytic', and this model " +
+                           (path_reason.empty() ? std::string("was asked to take another")
+                                                : "cannot take it: " + path_reason) +
+                           "; use collisions smooth or mujoco");
+  }
+  if (o.mode == Collisions::kSmoothField && mj()->opt.noslip_iterations > 0) {
     throw UnsupportedError(
-        "collisions smooth-backward needs the gradient path 'analytic', and this model " +
-        (path_reason.empty() ? std::string("was asked to take another")
-                             : "cannot take it: " + path_reason) +
-        "; use collisions smooth or mujoco");
+        "collisions smooth-field has no no-slip pass, and this model has one (option "
+        "noslip_iterations = " +
+        std::to_string(mj()->opt.noslip_iterations) + "); set it to 0, or use smooth-backward");
   }
   collisions_notice = pairs_without_smooth_collider(mj_.get());
   if (!collisions_notice.empty() && !options.fallback) {
@@ -445,17 +456,26 @@ Adjoint adjoint_from_name(const std::string& name) {
 }
 
 const char* collisions_name(Collisions mode) {
-  return mode == Collisions::kMujoco   ? "mujoco"
-         : mode == Collisions::kSmooth ? "smooth"
-                                       : "smooth-backward";
+  switch (mode) {
+    case Collisions::kMujoco:
+      return "mujoco";
+    case Collisions::kSmooth:
+      return "smooth";
+    case Collisions::kSmoothBackward:
+      return "smooth-backward";
+    case Collisions::kSmoothField:
+      return "smooth-field";
+  }
+  return "";
 }
 
 Collisions collisions_from_name(const std::string& name) {
-  for (const Collisions x :
-       {Collisions::kMujoco, Collisions::kSmooth, Collisions::kSmoothBackward}) {
+  for (const Collisions x : {Collisions::kMujoco, Collisions::kSmooth, Collisions::kSmoothBackward,
+                             Collisions::kSmoothField}) {
     if (name == collisions_name(x)) return x;
   }
-  throw InputError("collisions '" + name + "' is not known; use mujoco, smooth or smooth-backward");
+  throw InputError("collisions '" + name +
+                   "' is not known; use mujoco, smooth, smooth-backward or smooth-field");
 }
 
 GradientPath Model::gradient_path() const { return impl_->path; }

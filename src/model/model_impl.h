@@ -58,8 +58,16 @@ class ModelImpl {
   const Collider* collider() const {
     return options.collisions.mode == Collisions::kSmooth ? &smooth_collider() : nullptr;
   }
+  // The same where derivatives are taken of another field than the rollout's.
+  const Collider* backward_collider() const {
+    return options.collisions.mode == Collisions::kSmoothField ? &smooth_collider() : collider();
+  }
   // The one that was asked for, forward or backward.
   const Collider& smooth_collider() const;
+  // The backward pass takes the derivative of another field (stages/surrogate_field.h).
+  bool has_surrogate_field() const {
+    return cfd || options.collisions.mode == Collisions::kSmoothField;
+  }
   std::unique_ptr<const CfdModel> cfd;  // contacts from distance; null: none
 
   // Scratch for one thread, made on first use and kept. Locked once per rollout, not per step.

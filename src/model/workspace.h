@@ -91,7 +91,8 @@ class Workspace {
   Noslip noslip;
   std::vector<double> noslip_a_bar;     // nv
   std::vector<ContactBar> contact_bar;  // ncon: what other stages leave; empty: nothing
-  std::vector<TendonBar> tendons;       // ntendon
+  std::vector<double> field_qacc;  // nv: the last solution of a surrogate field; empty: none yet
+  std::vector<TendonBar> tendons;  // ntendon
   TendonFits tendon_fits;
   std::vector<double> tendon_y;                                                 // nv
   std::vector<double> J_lambda;                                                 // nefc

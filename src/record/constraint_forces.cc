@@ -6,7 +6,8 @@
 #include "record/trajectory.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/cfd/field.h"
+#include "stages/oracle.h"
+#include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {

@@ -10,7 +10,7 @@
 #include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
@@ -109,7 +109,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
   };
   times.count++;
   if (cfd_forward(impl)) {
-    cfd_field(impl, in, in.qacc_warmstart, workspace);
+    surrogate_field(impl, in, in.qacc_warmstart, workspace);
     lap(times.constraint);
     return;
   }

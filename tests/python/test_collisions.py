@@ -64,7 +64,7 @@ def test_options():
     assert sim.tightened().collisions == "smooth"
     with pytest.raises(diffmj.InputError, match="smoothness is -1, expected a width > 0"):
         diffmj.Simulator(MIXED, collisions="smooth", smoothness=-1)
-    with pytest.raises(diffmj.InputError, match="mujoco, smooth or smooth-backward"):
+    with pytest.raises(diffmj.InputError, match="mujoco, smooth, smooth-backward or smooth-field"):
         diffmj.Simulator(MIXED, collisions="soft")
     with pytest.raises(diffmj.UnsupportedError, match="smooth-backward needs the gradient path"):
         diffmj.Simulator(MIXED, collisions="smooth-backward", path="oracle")
@@ -413,3 +413,145 @@ def test_contacts_that_mujoco_keeps_bring_no_kink(direction):
     assert np.ptp(exact) < 1e-3 * np.abs(exact).max()
     assert relative(smooth, exact) < 0.05
     assert np.abs(np.diff(smooth)).max() < 0.015 * np.abs(exact).max()
+
+
+# ---- "smooth-field": the derivative of the dynamics with smooth contacts at MuJoCo's states
+
+ADJOINTS = [("tsit5", adjoint) for adjoint in ("discrete", "interpolated", "backsolve")]
+
+
+def linearization(xml, mode, integrator, at, **options):
+    sim = diffmj.Simulator(xml, integrator, collisions=mode, smoothness=0.005, **options)
+    if integrator != "tsit5":
+        sim = sim.tightened()
+    # of the velocity after the step: its position is q ⊕ h v', where v' is that of the rollout
+    return sim.linearize(**at)[0][sim.nv :]
+
+
+def touching_state(xml, nstep=8):
+    sim = diffmj.Simulator(xml)
+    traj = sim.rollout(**start(sim), nstep=nstep)
+    return {"qpos": traj.qpos[-1], "qvel": traj.qvel[-1]}
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicit", "implicitfast"])
+@pytest.mark.parametrize("xml", [MIXED, *TOUCHING.values()], ids=["mixed", *TOUCHING])
+def test_field_of_one_step_is_that_of_smooth_contacts(xml, integrator):
+    """From the same state: v' = v + h a has the derivative of a step with smooth contacts."""
+    at = touching_state(xml, 20 if xml == MIXED else 8)
+    smooth, field, exact = (
+        linearization(xml, mode, integrator, at) for mode in ("smooth", "smooth-field", "mujoco")
+    )
+    assert relative(exact, smooth) > 1e-3
+    # the metric of implicit integrators meets the acceleration of the rollout
+    assert relative(field, smooth) < (1e-8 if integrator == "Euler" else 1e-3)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("xml", [MIXED, TOUCHING["cylinder on box"]], ids=["mixed", "cylinder"])
+def test_field_leaves_rollouts_alone(xml, integrator):
+    exact, grad = gradient(diffmj.Simulator(xml, integrator), 30)
+    sim = diffmj.Simulator(xml, integrator, collisions="smooth-field", smoothness=0.005)
+    traj, field = gradient(sim, 30)
+    np.testing.assert_array_equal(traj.qpos, exact.qpos)
+    np.testing.assert_array_equal(traj.qvel, exact.qvel)
+    assert 1e-5 < relative(field.qvel, grad.qvel) < 2
+
+
+@pytest.mark.parametrize(("integrator", "adjoint"), [("Euler", "discrete"), *ADJOINTS])
+def test_field_converges_to_the_exact_gradient(integrator, adjoint):
+    """Through the onset of contacts, whose terms stay those of the rollout."""
+    apart = []
+    options = {"rtol": 1e-9, "atol": 1e-9, "adjoint": adjoint} if integrator == "tsit5" else {}
+    for mode, width in (("mujoco", 1), *(("smooth-field", w) for w in (1e-2, 1e-3, 1e-6))):
+        sim = diffmj.Simulator(MIXED, integrator, collisions=mode, smoothness=width, **options)
+        apart.append(gradient(sim)[1].qvel)
+    apart = [relative(x, apart[0]) for x in apart[1:]]
+    assert apart == sorted(apart, reverse=True)
+    assert apart[-1] < 1e-5
+
+
+def along(xml, mode, poses, tangent, component):
+    """A velocity after one step from rest, and its derivative along a path of poses."""
+    sim = diffmj.Simulator(xml, collisions=mode, smoothness=0.005).tightened()
+    bar = np.zeros((2, 6))
+    bar[-1, component] = 1
+    value, slope = [], []
+    for qpos in poses:
+        traj = sim.rollout(np.array(qpos), np.zeros(6), nstep=1)
+        value.append(traj.qvel[-1, component])
+        slope.append(traj.backward(qvel=bar).qpos_tangent @ tangent)
+    return np.array(value), np.array(slope)
+
+
+def soft(fixed, free):
+    return pair(fixed, free, "0 0 .05", solimp="0 .95 .01").replace(
+        'solref=".01 1"', 'solref=".03 1"'
+    )
+
+
+def turned(angle, tilt=0.0):
+    c, s = np.cos(angle / 2), np.sin(angle / 2)
+    return [np.cos(tilt) * c, np.sin(tilt) * c, -np.sin(tilt) * s, np.cos(tilt) * s]
+
+
+def test_field_is_continuous_where_the_number_of_contacts_changes():
+    """A prism of seven corners that turns on a plane, and a box that turns on a mesh: MuJoCo's
+    contacts jump from corner to corner."""
+    angles = np.linspace(0, 0.9, 601)
+    sweeps = [
+        (soft(PLANE, 'type="mesh" mesh="prism"'), [[0, 0, 0.031, *turned(s, 0.02)] for s in angles], 5),
+        (soft(BASES["mesh"], LYING["box"][0]), [[0.02, 0.01, 0.0495, *turned(s)] for s in angles], 4),
+    ]
+    for xml, poses, dof in sweeps:
+        jump = {}
+        for mode in ("smooth-backward", "smooth-field"):
+            slope = along(xml, mode, poses, np.eye(6)[dof], 4)[1]
+            jump[mode] = np.abs(np.diff(slope)).max()
+        assert jump["smooth-field"] < 0.2 * jump["smooth-backward"]
+
+
+@pytest.mark.parametrize("component", [2, 4])
+def test_field_knows_of_jumps(component):
+    """A box that slides over the edge of another gains and loses contacts, and MuJoCo's velocity
+    after a step jumps. The integral of the derivative misses that unless the field is smooth."""
+    path = np.linspace(0.025, 0.09, 1501)
+    poses = [[s, 0.01, 0.0485, *turned(0.4)] for s in path]
+    missed = {}
+    for mode in ("smooth-backward", "smooth-field"):
+        value, slope = along(soft(BENCH, LYING["box"][0]), mode, poses, np.eye(6)[0], component)
+        integral = np.sum(slope[1:] + slope[:-1]) / 2 * (path[1] - path[0])
+        missed[mode] = abs(integral - (value[-1] - value[0])) / np.ptp(value)
+    assert missed["smooth-backward"] > 0.03
+    assert missed["smooth-field"] < 0.003
+
+
+def test_field_refuses():
+    with pytest.raises(diffmj.UnsupportedError, match="smooth-field needs the gradient path"):
+        diffmj.Simulator(MIXED, collisions="smooth-field", path="oracle")
+    with pytest.raises(diffmj.UnsupportedError, match="cfd and collisions smooth-field"):
+        diffmj.Simulator(MIXED, collisions="smooth-field", cfd=diffmj.Cfd(width=0.01))
+    sim = diffmj.Simulator(MIXED, collisions="smooth-field")
+    traj = sim.rollout(**start(sim), nstep=20)
+    rows = len(traj.constraint_forces(19).force)
+    with pytest.raises(diffmj.UnsupportedError, match="smooth-field"):
+        traj.backward(efc_force={19: np.ones(rows)})
+
+
+def test_field_in_batches_parameters_and_check():
+    sim = diffmj.Simulator(MIXED, collisions="smooth-field", smoothness=0.005, nthread=2)
+    at = start(sim)
+    batch = sim.rollout(np.tile(at["qpos"], (3, 1)), np.tile(at["qvel"], (3, 1)), nstep=30)
+    names = ["geom_size", "geom_friction", "body_mass"]
+    many = batch.backward(qpos=np.ones_like(batch.qpos), params=names)
+    traj = sim.rollout(**at, nstep=30)
+    one = traj.backward(qpos=np.ones_like(traj.qpos), params=names)
+    np.testing.assert_array_equal(many.qvel[2], one.qvel)
+    exact = diffmj.Simulator(MIXED)
+    traj = exact.rollout(**at, nstep=30)
+    expected = traj.backward(qpos=np.ones_like(traj.qpos), params=names)
+    for name in names:
+        assert 0 < relative(one.params[name], expected.params[name]) < 0.5
+    report = sim.check(**at, nstep=40)
+    assert report.passed
+    assert any("smooth-field is a surrogate" in line for line in report.advice)

@@ -240,8 +240,7 @@ struct CfdModel::Laws {
   std::map<std::pair<int, int>, int> pair;
 };
 
-CfdModel::CfdModel(const mjModel* m, const Cfd& options)
-    : options_(options), solver_model_(*m), empty_model_(*m) {
+CfdModel::CfdModel(const mjModel* m, const Cfd& options) : options_(options), empty_model_(*m) {
   if (options.max_contacts < 1) {
     throw InputError("cfd: max_contacts is " + std::to_string(options.max_contacts) +
                      ", expected 1 or more");
@@ -293,11 +292,6 @@ CfdModel::CfdModel(const mjModel* m, const Cfd& options)
   laws.geom.emplace(-1, other);
   find_pairs(m, laws);
 
-  mjOption& opt = solver_model_.opt;
-  opt.solver = mjSOL_NEWTON;
-  opt.iterations = std::max(opt.iterations, 100);
-  opt.ls_iterations = std::max(opt.ls_iterations, 50);
-  opt.disableflags |= mjDSBL_ISLAND;
   empty_model_.opt.disableflags |= mjDSBL_CONTACT;
 }
 

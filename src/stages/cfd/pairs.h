@@ -44,10 +44,7 @@ class CfdModel {
   const CfdLaw& law(int i) const { return laws_[static_cast<size_t>(i)]; }
   // A contact of a pair but for distance, place and frame.
   const mjContact& contact_of(int pair) const { return contacts_[static_cast<size_t>(pair)]; }
-  // The model with the solver that the forces from distance are found by: Newton, to the model's
-  // tolerance, all islands at once. Shares its arrays with the model.
-  const mjModel* solver_model() const { return &solver_model_; }
-  // The same without contacts.
+  // The model without contacts. Shares its arrays.
   const mjModel* empty_model() const { return &empty_model_; }
 
  private:
@@ -60,7 +57,7 @@ class CfdModel {
   std::vector<CfdHull> hulls_;  // ngeom
   std::vector<CfdPair> pairs_;
   std::vector<mjContact> contacts_;
-  mjModel solver_model_, empty_model_;
+  mjModel empty_model_;
 };
 
 // Replaces the contacts in d by those that touch and the nearest from distance. mj_kinematics and

@@ -26,7 +26,6 @@ struct CfdScratch {
   std::vector<Candidate> candidates;
   std::vector<Found> touching, near;
   std::vector<int> law;              // of each contact in the data
-  std::vector<double> qacc;          // nv: solution with forces from distance
   long evaluations = 0, capped = 0;  // states looked at, and those with more than max_contacts
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "mj/collider.h"
 #include "stages/position/collision/box_box.h"
 #include "stages/position/collision/capsule_box.h"
 #include "stages/position/collision/convex.h"
@@ -113,14 +114,13 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
   const auto& geom = d->contact[first].geom;
-  const Collisions mode = impl.options.collisions.mode;
-  if (mode == Collisions::kSmooth &&
-      has_smooth_contacts(impl.smooth_collider(), m->geom_type[geom[0]], m->geom_type[geom[1]])) {
-    return smooth_pullback(impl.smooth_collider(), m, d, first, n, bar, sizes, out);
+  const Collider* collider = collider_asked_for();
+  if (collider && has_smooth_contacts(*collider, m->geom_type[geom[0]], m->geom_type[geom[1]])) {
+    return smooth_pullback(*collider, m, d, first, n, bar, sizes, out);
   }
   // in the other order, as MuJoCo saw them: left to differences
   if (m->geom_type[geom[0]] > m->geom_type[geom[1]]) return false;
-  if (mode != Collisions::kSmoothBackward) {
+  if (impl.options.collisions.mode != Collisions::kSmoothBackward) {
     return closed_form_pullback(impl, first, n, bar, workspace, out);
   }
   std::array<ContactBar, kMaxContacts> left;

@@ -1,7 +1,5 @@
 // The vector field with contacts from distance: its pullback in every integrator, and what of it a
 // rollout sees.
-#include "stages/cfd/field.h"
-
 #include <gtest/gtest.h>
 
 #include "harness/models.h"
@@ -12,6 +10,7 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "stages/oracle.h"
+#include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
@@ -81,8 +80,8 @@ TEST(CfdField, StraightThroughMatchesDifferences) {
       WorkspaceLease workspace(impl);
       mjData* d = workspace->data.get();
       reset_data(model, scene.mocap_pos, scene.mocap_quat, *workspace);
-      cfd_field(impl, in, {}, *workspace);
-      const Vector field = workspace->cfd.qacc;
+      surrogate_field(impl, in, {}, *workspace);
+      const Vector field = workspace->field_qacc;
       const double h = model.timestep();
 
       const auto step = [&](const Vector& z) {
@@ -93,9 +92,9 @@ TEST(CfdField, StraightThroughMatchesDifferences) {
         at.qpos = qpos;
         at.qvel = qvel;
         at.tendon_numbers = {};
-        cfd_field(impl, at, {}, *workspace);
+        surrogate_field(impl, at, {}, *workspace);
         Vector a(nv), F(nv);
-        for (size_t k = 0; k < nv; k++) a[k] = t.qacc[k] + workspace->cfd.qacc[k] - field[k];
+        for (size_t k = 0; k < nv; k++) a[k] = t.qacc[k] + workspace->field_qacc[k] - field[k];
         mj_mulM(m, d, F.data(), a.data());
         Eigen::VectorXd b(model.nv()), act_next(model.na());
         advance_with_force(impl, m, F, b, act_next, *workspace);

@@ -1,7 +1,11 @@
-#include "stages/cfd/field.h"
+#include "stages/surrogate_field.h"
+
+#include <algorithm>
+#include <string>
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/collider.h"
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/analytic.h"
@@ -10,6 +14,14 @@
 
 namespace diffmj {
 namespace {
+
+// Newton's method, to the model's tolerance, all islands at once
+void use_newton(mjOption& opt) {
+  opt.solver = mjSOL_NEWTON;
+  opt.iterations = std::max(opt.iterations, 100);
+  opt.ls_iterations = std::max(opt.ls_iterations, 50);
+  opt.disableflags |= mjDSBL_ISLAND;
+}
 
 int rows_of(const mjData* d, const mjContact& contact) {
   return d->efc_type[contact.efc_address] == mjCNSTR_CONTACT_PYRAMIDAL ? 2 * (contact.dim - 1)
@@ -56,31 +68,41 @@ void set_reference(mjData* d, const Workspace& workspace) {
 
 }  // namespace
 
-void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Workspace& workspace) {
+void surrogate_field(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+                     Workspace& workspace) {
   const mjModel* m = impl.mj();
-  const CfdModel& cfd = *impl.cfd;
+  const CfdModel* cfd = impl.cfd.get();
   mjData* d = workspace.data.get();
+  mjModel solver = *m;  // its arrays are m's
+  use_newton(solver.opt);
+  const ColliderScope scope(impl.backward_collider());
   bool fits = true;
+  workspace.violation.clear();
   try {
-    mj_call("the stages of contacts from distance", [&] {
+    mj_call("the stages of a surrogate field", [&] {
       evaluate_poses(m, in, d);
       copy_or_zero(warmstart, d->qacc_warmstart, impl.nv);
       mj_factorM(m, d);
-      fits = cfd_contacts(cfd, m, d, workspace.cfd);
-      if (!fits) return;
-      const int full = d->warning[mjWARN_CNSTRFULL].number;
+      const int full = d->warning[mjWARN_CNSTRFULL].number + d->warning[mjWARN_CONTACTFULL].number;
+      if (cfd) {
+        fits = cfd_contacts(*cfd, m, d, workspace.cfd);
+        if (!fits) return;
+      } else {
+        mj_collision(CollidingModel(m), d);
+      }
       mj_makeConstraint(m, d);
-      fits = d->warning[mjWARN_CNSTRFULL].number == full;
+      fits = d->warning[mjWARN_CNSTRFULL].number + d->warning[mjWARN_CONTACTFULL].number == full;
       if (!fits) return;
       if (diagonal_is_exact(m)) mj_projectConstraint(m, d);
-      set_impedance(cfd, d, workspace);
+      if (cfd) set_impedance(*cfd, d, workspace);
       if (m->nactuator > 0) mj_transmission(m, d);
       mj_fwdVelocity(m, d);
-      set_reference(d, workspace);
-      if (in.mask) in.mask->hold_limits(d);
+      if (cfd) set_reference(d, workspace);
+      if (in.mask && cfd) in.mask->hold_limits(d);
+      if (in.mask && !cfd) in.mask->hold(d);
       mj_fwdActuation(m, d);
       mj_fwdAcceleration(m, d);
-      mj_fwdConstraint(cfd.solver_model(), d);
+      mj_fwdConstraint(&solver, d);
     });
   } catch (const MujocoError&) {
     reset_keeping_mocap(impl, workspace);
@@ -88,22 +110,23 @@ void cfd_field(const ModelImpl& impl, const StepInput& in, CVec warmstart, Works
   }
   if (!fits) {
     reset_keeping_mocap(impl, workspace);
-    throw Error(
-        "contacts from distance do not fit in MuJoCo's memory of this model; give it more (<size "
-        "memory=\"...\"/>), or use a smaller max_contacts or width");
+    throw Error(std::string(cfd ? "contacts from distance" : "the contacts of smooth colliders") +
+                " do not fit in MuJoCo's memory of this model; give it more (<size "
+                "memory=\"...\"/>)" +
+                (cfd ? ", or use a smaller max_contacts or width" : ""));
   }
-  workspace.cfd.qacc.assign(d->qacc, d->qacc + impl.nv);
+  workspace.field_qacc.assign(d->qacc, d->qacc + impl.nv);
 }
 
-bool cfd_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
-                  Workspace& workspace) {
+bool surrogate_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+                        Workspace& workspace) {
   // neighbouring states have similar solutions, nearer than F's
-  const bool known = workspace.cfd.qacc.size() == static_cast<size_t>(impl.nv);
-  cfd_field(impl, in, known && !cfd_forward(impl) ? CVec(workspace.cfd.qacc) : warmstart,
-            workspace);
+  const bool known = workspace.field_qacc.size() == static_cast<size_t>(impl.nv);
+  surrogate_field(impl, in, known && !cfd_forward(impl) ? CVec(workspace.field_qacc) : warmstart,
+                  workspace);
   const mjData* d = workspace.data.get();
   if (d->nefc == 0) return false;
-  newton_factorize(impl.mj(), d, workspace.cfd.qacc, workspace);
+  newton_factorize(impl.mj(), d, workspace.field_qacc, workspace);
   return true;
 }
 
