@@ -327,6 +327,36 @@ TEST(Clipped, UndeterminedPlaceIsThatOfTheCollider) {
   EXPECT_GE(conclusive, 6);
 }
 
+// the contacts of a pair that is not the first of its data
+TEST(Clipped, SecondPair) {
+  const auto stack = [](const std::string& x) {
+    return "<body pos='" + x + " 0 0'><freejoint/><geom type='mesh' mesh='a'/></body><body pos='" +
+           x + " .02 .099' euler='.5 .3 20'><freejoint/><geom type='mesh' mesh='a'/></body>";
+  };
+  const Model model =
+      Model::from_xml("<mujoco><asset><mesh name='a' vertex='" + vertices(prism(6, 0.1, 1)) +
+                      "'/></asset><worldbody>" + stack("0") + stack("1") + "</worldbody></mujoco>")
+          .tightened();
+  CollisionOperation both({.name = "stacks", .model = model, .x = default_state(model)});
+  const mjData* d = both.stage.d;
+  int first = 0;
+  while (first < d->ncon && d->contact[first].geom[0] == d->contact[0].geom[0]) first++;
+  ASSERT_GT(first, 0);
+  ASSERT_LT(first, d->ncon);
+  const std::vector<ContactBar> bar = both.contact_bar(wave(both.base.size(), 0.3));
+  const Vector3 pivot(d->contact[first].pos);
+  PairBar closed(pivot), differences(pivot);
+  ASSERT_TRUE(closed_form_pullback(model.impl(), first, d->ncon - first, &bar[0] + first,
+                                   both.stage.workspace, closed));
+  differences_pullback(model.impl(), first, d->ncon - first, &bar[0] + first, false,
+                       both.stage.workspace, differences);
+  for (size_t side = 0; side < 2; side++) {
+    EXPECT_GT(closed.wrench[side].norm(), 0.1);
+    EXPECT_LT((closed.wrench[side] - differences.wrench[side]).norm(),
+              1e-5 * closed.wrench[side].norm());
+  }
+}
+
 // Differences of the collider against closed forms: the steps stay inside one of its cases, and no
 // contact is taken for another.
 void differences_match_closed_forms(const Stack& stack, unsigned poses, double tolerance) {
