@@ -232,11 +232,9 @@ def test_checkpoints_give_the_same_bits_and_steps():
 
 
 def test_constant_steps_beyond_the_limit():
-    def run(step, nstep=20):
-        sim = diffmj.Simulator(
-            SERVO % (5000, 1000), integrator="tsit5", interval=0.01, step=step
-        )
-        return stiff_warnings(lambda: sim.rollout(nstep=nstep))
+    def run(step):
+        sim = diffmj.Simulator(SERVO % (5000, 1000), integrator="tsit5", interval=0.01, step=step)
+        return stiff_warnings(lambda: sim.rollout(nstep=20))
 
     traj, caught = run(0.005)
     assert traj.solver.accepted == 40  # as they were asked for
@@ -245,8 +243,6 @@ def test_constant_steps_beyond_the_limit():
     assert "joint 'x', by actuator 'servo'" in text
     assert 'adjoint="interpolated"' in text
     assert not run(0.0033)[1]
-    # one step grows nothing to speak of
-    assert not run(0.005, nstep=1)[1] or "factor" in text
 
 
 def test_what_is_not_stiff_is_left_alone():
@@ -261,9 +257,7 @@ def test_what_is_not_stiff_is_left_alone():
 
 
 def test_a_budget_that_stability_spends_says_so():
-    sim = diffmj.Simulator(
-        SERVO % (1e6, 5e4), integrator="tsit5", interval=0.01, max_steps=500
-    )
+    sim = diffmj.Simulator(SERVO % (1e6, 5e4), integrator="tsit5", interval=0.01, max_steps=500)
     with (
         pytest.warns(diffmj.StiffWarning, match="actuator 'servo'"),
         pytest.raises(diffmj.StepBudgetError, match=r"stability of tsit5 limits steps to 6.*e-05"),
