@@ -207,8 +207,7 @@ class CheckReport:
         known = max([self.tolerance, *agreeing])
         lines = [
             f"gradient check: {self.verdict.upper()}",
-            f"  {agree} of {n} random directions agree to {known:.2g} "
-            f"over nstep = {self.nstep}",
+            f"  {agree} of {n} random directions agree to {known:.2g} over nstep = {self.nstep}",
             "",
             "         adjoint      differences    +/-        error      verdict       differences",
         ]

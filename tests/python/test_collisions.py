@@ -500,8 +500,16 @@ def test_field_is_continuous_where_the_number_of_contacts_changes():
     contacts jump from corner to corner."""
     angles = np.linspace(0, 0.9, 601)
     sweeps = [
-        (soft(PLANE, 'type="mesh" mesh="prism"'), [[0, 0, 0.031, *turned(s, 0.02)] for s in angles], 5),
-        (soft(BASES["mesh"], LYING["box"][0]), [[0.02, 0.01, 0.0495, *turned(s)] for s in angles], 4),
+        (
+            soft(PLANE, 'type="mesh" mesh="prism"'),
+            [[0, 0, 0.031, *turned(s, 0.02)] for s in angles],
+            5,
+        ),
+        (
+            soft(BASES["mesh"], LYING["box"][0]),
+            [[0.02, 0.01, 0.0495, *turned(s)] for s in angles],
+            4,
+        ),
     ]
     for xml, poses, dof in sweeps:
         jump = {}

@@ -60,13 +60,13 @@ def test_chatter_is_a_warning_that_says_what_to_use():
     assert text[:60] in " ".join(str(report).split())
 
     # what it advises has none
+    soft = "<default><geom solimp='0 .95 .001'/></default><worldbody>"
     for other in (
         diffmj.Simulator(TOPPLE, integrator="model"),
         diffmj.Simulator(
-            TOPPLE.replace("<worldbody>", "<default><geom solimp='0 .95 .001'/></default><worldbody>"),
-            integrator="tsit5", rtol=1e-5, atol=1e-5,
+            TOPPLE.replace("<worldbody>", soft), integrator="tsit5", rtol=1e-5, atol=1e-5
         ),
-    ):  # fmt: skip
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error", diffmj.ChatterWarning)
             other.rollout(**TOPPLE_START)

@@ -2,10 +2,9 @@
 
 import warnings
 
+import diffmj
 import numpy as np
 import pytest
-
-import diffmj
 
 SERVO = """<mujoco><option gravity="0 0 0"/>
 <worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body>
