@@ -1,5 +1,6 @@
 // The no-slip pass: MuJoCo's forces, the reverse of its sweeps, and gradients of rollouts that have
 // it.
+// label: smoke
 #include "stages/acceleration/noslip.h"
 
 #include <gtest/gtest.h>
