@@ -65,7 +65,7 @@ struct Problem {
     s.use(m, d, lambda, s.L);
     if (in.nefc == 0) return;
     s.use(m, d, trajectory.qacc, s.Q);
-    constraint_force_pullback(m, d, lambda, {}, w);
+    constraint_force_pullback(m, d, lambda, {}, {}, w);
   }
 
   Scene scene;
@@ -181,7 +181,7 @@ constexpr BenchStage kConstraintStages[] = {
     // the pullback has that of collision in it
     {"constraint_rows", [](Problem& p) { mj_makeConstraint(p.m, p.d); },
      [](Problem& p) {
-       constraint_force_pullback(p.m, p.d, p.lambda, {}, p.w);
+       constraint_force_pullback(p.m, p.d, p.lambda, {}, {}, p.w);
        constraint_rows_pullback(p.impl, p.qpos_bar, p.qvel_bar, {}, p.w);
      }},
     {"newton_factorize", [](Problem& p) { mj_fwdConstraint(p.m, p.d); },
