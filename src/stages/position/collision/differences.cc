@@ -83,10 +83,15 @@ class PairDifferences {
       any = true;
     }
     if (!any) return;
-    Vector6 second;  // the second alone
+    choose_directions();
+    Vector6 second = Vector6::Zero();  // the second alone
     for (int k = 0; k < 6; k++) {
+      Vector6 direction = Vector6::Zero();  // rotations about the pivot, then translations
+      direction.segment<3>(k < 3 ? 0 : 3) = directions_.col(k % 3);
+      double value = 0;
       const auto move = [&](double s, Detected& found) { move_pose(k, s, found); };
-      if (!slope(move, k < 3 ? 1 : size_, second[k])) second[k] = extremal_[k];
+      if (!slope(move, k < 3 ? 1 : size_, value)) value = direction.dot(extremal_);
+      second += value * direction;
     }
     out_.wrench[0] += together - second;
     out_.wrench[1] += second;
@@ -96,6 +101,22 @@ class PairDifferences {
  private:
   void detect(Detected& out) { detect_contacts(m_, d_, d_->contact[first_], out); }
 
+  // The normal, the axis of a geom as far as it is across it, and what is across both: where one of
+  // a collider's cases ends in one direction (an axis along a face is tilted), the others are not
+  // mixed with it.
+  void choose_directions() {
+    const Vector3 n(base_.contact[0].normal);
+    Vector3 axis = n.cross(Vector3::Unit(std::abs(n[0]) < 0.6 ? 0 : 1));
+    for (const int g : {g1_, g2_}) {
+      const int type = m_->geom_type[g];
+      if (type != mjGEOM_CYLINDER && type != mjGEOM_CAPSULE) continue;
+      const Vector3 own = Rotation(d_->geom_xmat + 9 * g).col(2), across = own - n * n.dot(own);
+      if (across.norm() > 0.1) axis = across;
+    }
+    axis.normalize();
+    directions_ << n, axis, n.cross(axis);
+  }
+
   // the second geom by s along direction k: rotations about the pivot, then translations
   void move_pose(int k, double s, Detected& found) {
     Eigen::Map<Vector3> xpos(d_->geom_xpos + 3 * g2_);
@@ -103,11 +124,11 @@ class PairDifferences {
     const Vector3 xpos0 = xpos;
     const Eigen::Matrix3d xmat0 = xmat;
     if (k < 3) {
-      const Eigen::Matrix3d R = Eigen::AngleAxisd(s, Vector3::Unit(k)).toRotationMatrix();
+      const Eigen::Matrix3d R = Eigen::AngleAxisd(s, directions_.col(k)).toRotationMatrix();
       xpos = out_.pivot + R * (xpos0 - out_.pivot);
       xmat = R * xmat0;
     } else {
-      xpos[k - 3] += s;
+      xpos += s * directions_.col(k - 3);
     }
     detect(found);
     xpos = xpos0;
@@ -280,6 +301,7 @@ class PairDifferences {
   Vector6 extremal_ = Vector6::Zero();  // about the pivot: δ(dist) = n · velocity
   double reach_ = 0;                    // a contact that is farther away is another one
   double size_ = 1;                     // of the smaller geom
+  Eigen::Matrix3d directions_;          // columns
   Detected base_;
   Moved plus_, minus_;
   std::array<int, kMaxContacts> match_ = {};

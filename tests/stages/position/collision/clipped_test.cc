@@ -387,11 +387,17 @@ void differences_match_closed_forms(const Stack& stack, unsigned poses, double t
 }
 
 TEST(Differences, MatchClosedFormsOfClippedFaces) {
-  differences_match_closed_forms(Stack(mesh("dome"), mesh("smalldome"), {.tilt = 0.03}), 60, 1e-5);
-  differences_match_closed_forms(Stack(mesh("dome"), kBox, {.tilt = 0.03}), 30, 1e-5);
-  differences_match_closed_forms(Stack(mesh("hull"), mesh("smallhull"), {.tilt = 0.5}), 30, 1e-5);
-  differences_match_closed_forms(Stack(mesh("prism"), kCapsule, {.tilt = 0.002}), 20, 1e-5);
-  differences_match_closed_forms(Stack(kBigBox, kLying, {.tilt = 0.01}), 20, 1e-2);
+  const auto match = [](const char* name, const std::string& below, const std::string& above,
+                        const Options& options, unsigned poses, double tolerance) {
+    SCOPED_TRACE(name);
+    differences_match_closed_forms(Stack(below, above, options), poses, tolerance);
+  };
+  match("dome on dome", mesh("dome"), mesh("smalldome"), {.tilt = 0.03}, 60, 1e-5);
+  match("box on dome", mesh("dome"), kBox, {.tilt = 0.03}, 30, 1e-5);
+  match("hull on hull", mesh("hull"), mesh("smallhull"), {.tilt = 0.5}, 30, 1e-5);
+  // measured 3.7e-5: rounding of the vertices turns the line by 1e-8, over steps of 1e-4
+  match("capsule on prism", mesh("prism"), kCapsule, {.tilt = 0.002}, 20, 1e-4);
+  match("cylinder on box", kBigBox, kLying, {.tilt = 0.01}, 20, 1e-2);
 }
 
 // next to the end of a case of the collider, where the number of contacts changes: a corner comes
