@@ -15,6 +15,7 @@ namespace {
 
 // a step is straight if its two sides differ by less than this, relative
 constexpr double kBent = 1e-3, kCurvedBent = 0.1;
+constexpr double kOther = 1;  // a step to other contacts is more bent than any to the same
 
 // The steps to try, in units of the smaller geom's radius and in rad.
 struct Steps {
@@ -82,10 +83,15 @@ class PairDifferences {
       any = true;
     }
     if (!any) return;
-    Vector6 second;  // the second alone
+    choose_directions();
+    Vector6 second = Vector6::Zero();  // the second alone
     for (int k = 0; k < 6; k++) {
+      Vector6 direction = Vector6::Zero();  // rotations about the pivot, then translations
+      direction.segment<3>(k < 3 ? 0 : 3) = directions_.col(k % 3);
+      double value = 0;
       const auto move = [&](double s, Detected& found) { move_pose(k, s, found); };
-      if (!slope(move, k < 3 ? 1 : size_, second[k])) second[k] = extremal_[k];
+      if (!slope(move, k < 3 ? 1 : size_, value)) value = direction.dot(extremal_);
+      second += value * direction;
     }
     out_.wrench[0] += together - second;
     out_.wrench[1] += second;
@@ -95,6 +101,22 @@ class PairDifferences {
  private:
   void detect(Detected& out) { detect_contacts(m_, d_, d_->contact[first_], out); }
 
+  // The normal, the axis of a geom as far as it is across it, and what is across both: where one of
+  // a collider's cases ends in one direction (an axis along a face is tilted), the others are not
+  // mixed with it.
+  void choose_directions() {
+    const Vector3 n(base_.contact[0].normal);
+    Vector3 axis = n.cross(Vector3::Unit(std::abs(n[0]) < 0.6 ? 0 : 1));
+    for (const int g : {g1_, g2_}) {
+      const int type = m_->geom_type[g];
+      if (type != mjGEOM_CYLINDER && type != mjGEOM_CAPSULE) continue;
+      const Vector3 own = Rotation(d_->geom_xmat + 9 * g).col(2), across = own - n * n.dot(own);
+      if (across.norm() > 0.1) axis = across;
+    }
+    axis.normalize();
+    directions_ << n, axis, n.cross(axis);
+  }
+
   // the second geom by s along direction k: rotations about the pivot, then translations
   void move_pose(int k, double s, Detected& found) {
     Eigen::Map<Vector3> xpos(d_->geom_xpos + 3 * g2_);
@@ -102,11 +124,11 @@ class PairDifferences {
     const Vector3 xpos0 = xpos;
     const Eigen::Matrix3d xmat0 = xmat;
     if (k < 3) {
-      const Eigen::Matrix3d R = Eigen::AngleAxisd(s, Vector3::Unit(k)).toRotationMatrix();
+      const Eigen::Matrix3d R = Eigen::AngleAxisd(s, directions_.col(k)).toRotationMatrix();
       xpos = out_.pivot + R * (xpos0 - out_.pivot);
       xmat = R * xmat0;
     } else {
-      xpos[k - 3] += s;
+      xpos += s * directions_.col(k - 3);
     }
     detect(found);
     xpos = xpos0;
@@ -151,34 +173,34 @@ class PairDifferences {
   struct Moved {
     Detected found;
     std::array<int, kMaxContacts> match = {};
-    bool all = false;
+    bool all = false, same = false;  // found again, in the same order
   };
 
-  // each contact found again, no two of them in one place that were in two
+  // whether two contacts may be one before and after a step
+  bool may_be(const mjPreContact& from, const mjPreContact& to) const {
+    return mju_dist3(to.pos, from.pos) <= reach_ &&
+           mju_dist3(to.normal, from.normal) <= kSameNormal &&
+           mju_dist3(to.tangent, from.tangent) <= kSameNormal &&
+           std::abs(to.dist - from.dist) <= kSameDistance;
+  }
+
+  // Each contact found again: in the same order, if there are as many, or the nearest. Corners that
+  // are about to become one are told apart by their order alone.
   void follow(Moved& moved) const {
-    moved.all = false;
-    std::array<int, kMaxContacts> taken;  // by which
-    taken.fill(-1);
-    for (int i = 0; i < n_; i++) {
+    moved.same = moved.found.n == base_.n;
+    for (int i = 0; i < base_.n && moved.same; i++) {
+      const auto k = static_cast<size_t>(i);
+      moved.same = may_be(base_.contact[k], moved.found.contact[k]);
+    }
+    moved.all = true;
+    for (int i = 0; i < n_ && moved.all; i++) {
       const auto c = static_cast<size_t>(i);
       if (match_[c] < 0) continue;
       const mjPreContact& from = base_.contact[static_cast<size_t>(match_[c])];
-      const int j = moved.found.nearest(from.pos, from.dist, from.normal);
-      if (j < 0) return;
-      const mjPreContact& to = moved.found.contact[static_cast<size_t>(j)];
-      if (mju_dist3(to.pos, from.pos) > reach_ || mju_dist3(to.normal, from.normal) > kSameNormal ||
-          mju_dist3(to.tangent, from.tangent) > kSameNormal ||
-          std::abs(to.dist - from.dist) > kSameDistance) {
-        return;
-      }
-      int& by = taken[static_cast<size_t>(j)];
-      if (by >= 0 && mju_dist3(base_.contact[static_cast<size_t>(by)].pos, from.pos) > reach_) {
-        return;
-      }
-      by = match_[c];
+      const int j = moved.same ? match_[c] : moved.found.nearest(from.pos, from.dist, from.normal);
       moved.match[c] = j;
+      moved.all = j >= 0 && may_be(from, moved.found.contact[static_cast<size_t>(j)]);
     }
-    moved.all = true;
   }
 
   // how much the contacts have changed, weighted
@@ -222,9 +244,10 @@ class PairDifferences {
   }
 
   // The slope along a direction: move(s, found) makes a step. Of the steps to try the first is
-  // taken that is straight, or else the one that is the least bent.
-  // gradient: if contacts are found again on one side only, whatever the step, that side alone is
-  // taken; where one is lost on both, what holds for extremal distances
+  // taken that is straight.
+  // gradient: if none is, the largest of which contacts are found again on one side only, that side
+  // alone; or the least bent; where a contact is lost on both sides of all, what holds for extremal
+  // distances
   template <class Move>
   bool slope(const Move& move, double unit, double& out) {
     const Steps steps = choose_steps();
@@ -233,27 +256,26 @@ class PairDifferences {
       follow(moved);
       return moved.all ? change(moved) / unit : 0;
     };
-    double least = std::numeric_limits<double>::infinity();
-    bool known = false;
+    double least = std::numeric_limits<double>::infinity(), largest = 0, one_sided = 0;
     for (const double h : steps.h) {
       const double plus = at(h, plus_), minus = at(-h, minus_);
       if (plus_.all && minus_.all) {
-        const double bent = bend(plus_, minus_, h);
+        const double bent = bend(plus_, minus_, h) + (plus_.same && minus_.same ? 0 : kOther);
         if (bent >= least) continue;
-        known = true;
         least = bent;
         out = (plus - minus) / (2 * h);
         if (steps.bent > kBent) {
           const double plus2 = at(2 * h, plus_), minus2 = at(-2 * h, minus_);
           if (plus_.all && minus_.all) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
         }
-        if (bent <= steps.bent) break;
-      } else if (!known && (plus_.all || minus_.all)) {
-        known = true;
-        out = plus_.all ? plus / h : -minus / h;
+        if (bent <= steps.bent) return true;
+      } else if ((plus_.all || minus_.all) && h > largest) {
+        largest = h;
+        one_sided = plus_.all ? plus / h : -minus / h;
       }
     }
-    return known;
+    if (largest > 0) out = one_sided;
+    return largest > 0 || least < std::numeric_limits<double>::infinity();
   }
 
   Steps choose_steps() const {
@@ -279,6 +301,7 @@ class PairDifferences {
   Vector6 extremal_ = Vector6::Zero();  // about the pivot: δ(dist) = n · velocity
   double reach_ = 0;                    // a contact that is farther away is another one
   double size_ = 1;                     // of the smaller geom
+  Eigen::Matrix3d directions_;          // columns
   Detected base_;
   Moved plus_, minus_;
   std::array<int, kMaxContacts> match_ = {};
