@@ -146,6 +146,26 @@ TEST(CfdLaw, SolimpWithoutWidthIsAMean) {
       check_pullback(mean, Vector(2, 0.0), 2, {.tolerance = tolerances().smooth, .step = 1e-4}));
 }
 
+// R grows without bound as d goes to 0: there is a floor, and nothing moves it
+TEST(CfdLaw, ImpedanceHasAFloor) {
+  const CfdLaw law{.width = 0.2, .power = 3};
+  const CfdValue far = cfd_impedance(law, kSolimp, 0.2);
+  EXPECT_EQ(far.value, 1e-10);
+  EXPECT_EQ(far.slope, 0);
+  double solimp_bar[mjNIMP] = {};
+  cfd_impedance_pullback(law, kSolimp, 0.2, 1, solimp_bar);
+  EXPECT_EQ(solimp_bar[0], 0);
+}
+
+// what MuJoCo clamps has no gradient
+TEST(CfdLaw, ClampedSolimpHasNoGradient) {
+  const mjtNum solimp[mjNIMP] = {0, 0.95, 0.001, 0.5, 2};
+  double solimp_bar[mjNIMP] = {};
+  EXPECT_NEAR(impedance_at_zero(solimp), mjMINIMP, 1e-18);
+  cfd_impedance_pullback({.width = 0.2}, solimp, 0.05, 1, solimp_bar);
+  EXPECT_EQ(solimp_bar[0], 0);
+}
+
 TEST(CfdLaw, NamesWhatIsOutOfRange) {
   const auto message = [](const CfdLaw& law) -> std::string {
     try {

@@ -210,8 +210,8 @@ TEST(SmoothCollision, BackwardMatchesContactsByPlace) {
 TEST(SmoothCollision, BackwardMatchesWithinTheCapsulesLength) {
   constexpr double kWide = .01;
   const std::string xml =
-      pair_xml("type='box' size='.08 .11 .13'", "type='capsule' size='.004 .3'", "0.02");
-  const Vector qpos = pose(0, .01, .133, Vector3::UnitY(), std::numbers::pi / 2);
+      pair_xml("type='box' size='.08 .11 .13'", "type='capsule' size='.00005 .3'", "0.02");
+  const Vector qpos = pose(0, .01, .131, Vector3::UnitY(), std::numbers::pi / 2);
   const Model model = Model::from_xml(xml, smooth(kWide, Collisions::kSmoothBackward));
   Contacts contacts(model), ours(Model::from_xml(xml, smooth(kWide)));
   contacts(qpos);
@@ -226,7 +226,7 @@ TEST(SmoothCollision, BackwardMatchesWithinTheCapsulesLength) {
     }
     farthest = std::max(farthest, nearest);
   }
-  EXPECT_GT(farthest, .5 * std::sqrt(kWide * .004));
+  EXPECT_GT(farthest, .5 * std::sqrt(kWide * .00005));
   EXPECT_LT(farthest, .5 * std::sqrt(kWide * .3));
   std::vector<ContactBar> bar(2, {.dist = 1, .pos = Vector3::Ones()});
   PairBar out(Vector3::Zero());
