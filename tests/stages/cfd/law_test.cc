@@ -123,6 +123,49 @@ TEST(CfdLaw, SlopesMatchDifferences) {
   }
 }
 
+// without a width MuJoCo's impedance at contact is the mean of both, and so is what it goes on from
+TEST(CfdLaw, SolimpWithoutWidthIsAMean) {
+  const mjtNum solimp[mjNIMP] = {0.002, 0.007, 0, 0.5, 2};
+  const CfdLaw law{.width = 0.2, .power = 3};
+  EXPECT_NEAR(impedance_at_zero(solimp), 0.0045, 1e-15);
+  EXPECT_NEAR(cfd_impedance(law, solimp, 0).value, 0.0045, 1e-15);
+  const Operation mean{
+      .forward =
+          [&](const Vector& z) {
+            const mjtNum moved[mjNIMP] = {solimp[0] + z[0], solimp[1] + z[1], 0, 0.5, 2};
+            return Vector{cfd_impedance(law, moved, 0.05).value};
+          },
+      .pullback =
+          [&](const Vector&, const Vector& y_bar, Vector& z_bar) {
+            double solimp_bar[mjNIMP] = {};
+            cfd_impedance_pullback(law, solimp, 0.05, y_bar[0], solimp_bar);
+            for (size_t k = 0; k < 2; k++) z_bar[k] += solimp_bar[k];
+            EXPECT_EQ(solimp_bar[2], 0);
+          }};
+  EXPECT_TRUE(
+      check_pullback(mean, Vector(2, 0.0), 2, {.tolerance = tolerances().smooth, .step = 1e-4}));
+}
+
+// R grows without bound as d goes to 0: there is a floor, and nothing moves it
+TEST(CfdLaw, ImpedanceHasAFloor) {
+  const CfdLaw law{.width = 0.2, .power = 3};
+  const CfdValue far = cfd_impedance(law, kSolimp, 0.2);
+  EXPECT_EQ(far.value, 1e-10);
+  EXPECT_EQ(far.slope, 0);
+  double solimp_bar[mjNIMP] = {};
+  cfd_impedance_pullback(law, kSolimp, 0.2, 1, solimp_bar);
+  EXPECT_EQ(solimp_bar[0], 0);
+}
+
+// what MuJoCo clamps has no gradient
+TEST(CfdLaw, ClampedSolimpHasNoGradient) {
+  const mjtNum solimp[mjNIMP] = {0, 0.95, 0.001, 0.5, 2};
+  double solimp_bar[mjNIMP] = {};
+  EXPECT_NEAR(impedance_at_zero(solimp), mjMINIMP, 1e-18);
+  cfd_impedance_pullback({.width = 0.2}, solimp, 0.05, 1, solimp_bar);
+  EXPECT_EQ(solimp_bar[0], 0);
+}
+
 TEST(CfdLaw, NamesWhatIsOutOfRange) {
   const auto message = [](const CfdLaw& law) -> std::string {
     try {

@@ -204,6 +204,37 @@ TEST(SmoothCollision, BackwardMatchesContactsByPlace) {
   EXPECT_GE(same, poses - 2) << poses;
 }
 
+// How far a smooth contact may be from MuJoCo's goes with the capsule's half length. At the ends of
+// what lies over the box they are half a width apart: more than the radius, or the box, would
+// allow.
+TEST(SmoothCollision, BackwardMatchesWithinTheCapsulesLength) {
+  constexpr double kWide = .01;
+  const std::string xml =
+      pair_xml("type='box' size='.08 .11 .13'", "type='capsule' size='.00005 .3'", "0.02");
+  const Vector qpos = pose(0, .01, .131, Vector3::UnitY(), std::numbers::pi / 2);
+  const Model model = Model::from_xml(xml, smooth(kWide, Collisions::kSmoothBackward));
+  Contacts contacts(model), ours(Model::from_xml(xml, smooth(kWide)));
+  contacts(qpos);
+  ours(qpos);
+  const mjData* d = contacts.data();
+  ASSERT_EQ(d->ncon, 2);
+  double farthest = 0;
+  for (int i = 0; i < 2; i++) {
+    double nearest = INFINITY;
+    for (int k = 0; k < ours.data()->ncon; k++) {
+      nearest = std::min(nearest, mju_dist3(d->contact[i].pos, ours.data()->contact[k].pos));
+    }
+    farthest = std::max(farthest, nearest);
+  }
+  EXPECT_GT(farthest, .5 * std::sqrt(kWide * .00005));
+  EXPECT_LT(farthest, .5 * std::sqrt(kWide * .3));
+  std::vector<ContactBar> bar(2, {.dist = 1, .pos = Vector3::Ones()});
+  PairBar out(Vector3::Zero());
+  EXPECT_EQ(smooth_backward_pullback(model.impl().smooth_collider(), model.mj(), d, 0, 2,
+                                     bar.data(), false, out),
+            0);
+}
+
 TEST(SmoothCollision, BackwardLeavesRolloutsAlone) {
   for (const Path& sweep : sweeps()) {
     SCOPED_TRACE(sweep.name);
