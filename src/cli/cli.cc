@@ -168,8 +168,7 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
       ->option_text("NAME");
   command
       .add_option("--collisions", options.collisions,
-                  "mujoco (default); smooth, forward and backward; smooth-backward, smooth-field:"
-                  " MuJoCo's forward, smooth ones in gradients")
+                  "mujoco (default), smooth; in gradients only: smooth-backward, smooth-field")
       ->option_text("NAME");
   command
       .add_option("--smoothness", options.smoothness,

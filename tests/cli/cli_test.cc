@@ -201,7 +201,8 @@ TEST_F(CliTest, Collisions) {
   // on a floor there is nothing to smooth in its gradient
   EXPECT_EQ(exact["gradient"]["qpos"], backward["gradient"]["qpos"]);
   expect_error(run + " --collisions smooth --smoothness 0", 2, "expected a width > 0");
-  expect_error(run + " --collisions soft", 2, "use mujoco, smooth or smooth-backward");
+  expect_error(run + " --collisions soft", 2,
+               "use mujoco, smooth, smooth-backward or smooth-field");
 }
 
 TEST_F(CliTest, LossNamesJoints) {
