@@ -77,6 +77,8 @@ std::vector<Path> convex_sweeps() {
        [=](double s) { return pose(.177, 0, .03, x, s); }, -.08, .08},
       {"cylinder on a box's face through flat", convex_xml(kCylinder, kBox),
        [=](double s) { return pose(.02, .01, .248, x, s); }, -.08, .08},
+      {"box's face under a cylinder, geoms in the other order", convex_xml(kBox, kCylinder),
+       [=](double s) { return pose(.02, .01, .248, x, s); }, -.08, .08},
       {"cylinder over a box's edge", convex_xml(kCylinder, kBox),
        [=](double s) { return pose(s, .01, .246, y, .004); }, .1, .15},
       {"cylinder's side on a box through parallel", convex_xml(kCylinder, kBox),
