@@ -189,8 +189,10 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   const double size = std::sqrt(dot(whole, whole));
   report.jump_share = size == 0 ? 0 : std::sqrt(dot(rest, rest)) / size;
   for (const Warning& warning : t.warnings) {
-    // of the gradient with events; MuJoCo's are in the report already
-    if (warning.kind != WarningKind::kMujoco) report.warnings.push_back(warning);
+    // of the gradient with events; others are in the report already
+    const bool known = std::any_of(report.warnings.begin(), report.warnings.end(),
+                                   [&](const Warning& x) { return x.kind == warning.kind; });
+    if (warning.kind != WarningKind::kMujoco && !known) report.warnings.push_back(warning);
   }
 }
 

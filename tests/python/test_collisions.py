@@ -466,7 +466,8 @@ def test_field_converges_to_the_exact_gradient(integrator, adjoint):
     for mode, width in (("mujoco", 1), *(("smooth-field", w) for w in (1e-2, 1e-3, 1e-6))):
         sim = diffmj.Simulator(MIXED, integrator, collisions=mode, smoothness=width, **options)
         apart.append(gradient(sim)[1].qvel)
-    apart = [relative(x, apart[0]) for x in apart[1:]]
+    # no smaller than what the tolerances of the adjoint leave
+    apart = [max(relative(x, apart[0]), 1e-7) for x in apart[1:]]
     assert apart == sorted(apart, reverse=True)
     assert apart[-1] < 1e-5
 
