@@ -1,6 +1,8 @@
 // rollout(): nstep calls of mj_step, recorded.
 #include "diffmj/rollout.h"
 
+#include "diffmj/sensors.h"
+
 #include <algorithm>
 #include <new>
 
@@ -13,9 +15,11 @@
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/recorder.h"
+#include "record/sensordata.h"
 #include "record/trajectory.h"
 #include "stages/position/collision.h"
 #include "stages/position/tendon.h"
+#include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
 
 namespace diffmj {
@@ -54,12 +58,18 @@ Kept kept_of(const Model& model, int nstep, size_t nrollout) {
   return {keeps_tendons(model, nstep, nrollout), contact_bytes(model, nrollout)};
 }
 
-Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
-                       const RolloutOptions& options, StopSignal& stop) {
-  if (model.is_adaptive()) {
-    return adaptive_rollout(model, input, nstep, options.steps_of, false, stop);
-  }
+// mj_step computes the sensors of the state it begins with, unless colliders of our own are in its
+// place.
+bool steps_sense(const Model& model) {
+  return !model.is_adaptive() && !cfd_forward(model.impl()) && !model.impl().collider();
+}
+
+Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int nstep,
+                           const Kept& kept, bool sensors, StopSignal& stop) {
   const mjModel* m = model.mj();
+  mjModel sensing = *m;  // of the pointers
+  if (sensors) sensing.opt.disableflags &= ~mjDSBL_SENSOR;
+  const auto nsensordata = sensors ? static_cast<size_t>(m->nsensordata) : 0;
   Trajectory t;
   TendonRecordSize tendons(m);
   if (!kept.tendons) tendons.numbers = tendons.objects = 0;
@@ -101,7 +111,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
                            .xfrc_applied = input_row(t.xfrc_applied, done, 6 * t.nbody)};
         cfd_step(model.impl(), in, *workspace);
       } else {
-        mj_call("mj_step", [&] { mj_step(CollidingModel(m), d); });
+        mj_call("mj_step", [&] { mj_step(CollidingModel(&sensing), d); });
       }
     } catch (const MujocoError& error) {
       t.outcome = Outcome::kMujocoError;
@@ -124,6 +134,7 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
     std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
     record_state(d->time, d->qpos, d->qvel, d->act, done + 1, t);
     record_contacts(d, kept.contacts, t);
+    t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
     if (tendons.numbers > 0) {
       const auto i = static_cast<size_t>(done);
       keep_tendons(m, d, Vec(t.tendon_numbers).subspan(i * tendons.numbers, tendons.numbers),
@@ -132,6 +143,25 @@ Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
   }
   resize_rows(done, tendons, t);  // drops the rows of steps that were not completed
   t.nstep = done;
+  if (sensors && t.ok()) {
+    // the last state, which no step begins with
+    evaluate_sensors_at(model, state_input(t, done), *workspace);
+    t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
+  } else {
+    t.sensordata.clear();
+  }
+  return t;
+}
+
+Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
+                       const RolloutOptions& options, StopSignal& stop) {
+  if (options.sensors && steps_sense(model)) {
+    return steps_of_mujoco(model, input, nstep, kept, true, stop);
+  }
+  Trajectory t = model.is_adaptive()
+                     ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
+                     : steps_of_mujoco(model, input, nstep, kept, false, stop);
+  if (options.sensors && t.ok()) t.sensordata = sensordata(model, t);
   return t;
 }
 
@@ -141,6 +171,7 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
                    const RolloutOptions& options) {
   require_no_callbacks("rollout");
   require_input("rollout", model, input, nstep);
+  if (options.sensors) require_sensor_values("rollout", model);
   require_steps_of("rollout", model, nstep, options.steps_of);
   require_memory("rollout", trajectory_bytes(model, nstep));
   StopSignal stop(options.interrupted, options.progress);
@@ -153,6 +184,7 @@ std::vector<Trajectory> rollout_batch(const Model& model, std::span<const Rollou
   for (size_t i = 0; i < inputs.size(); i++) {
     require_input("rollout " + std::to_string(i) + " of the batch", model, inputs[i], nstep);
   }
+  if (options.sensors) require_sensor_values("rollout", model);
   require_steps_of("rollout", model, nstep, options.steps_of);
   require_memory("rollout", trajectory_bytes(model, nstep, inputs.size()));
   const Kept kept = kept_of(model, nstep, inputs.size());

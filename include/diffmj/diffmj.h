@@ -9,6 +9,7 @@
 #include "diffmj/gradient.h"
 #include "diffmj/model.h"
 #include "diffmj/rollout.h"
+#include "diffmj/sensors.h"
 #include "diffmj/serialize.h"
 #include "diffmj/state.h"
 #include "diffmj/version.h"

@@ -24,6 +24,10 @@ struct Cotangents {
   std::span<const double> xquat = {};        // (nstep + 1) x 4 nbody
   std::span<const double> site_xpos = {};    // (nstep + 1) x 3 nsite
   std::span<const double> subtree_com = {};  // (nstep + 1) x 3 nbody
+  // Of the sensors at each state (sensordata(), sensors.h), in MuJoCo's layout. Of quaternions and
+  // unit vectors all numbers count, as if they were free. Sensors that have no derivative must have
+  // zeros: InputError names them.
+  std::span<const double> sensordata = {};  // (nstep + 1) x nsensordata
   // Of the constraint forces of each step (constraint_forces(), rollout.h): nstep entries, each
   // with a number per row of that step or empty.
   std::span<const std::vector<double>> efc_force = {};
@@ -74,11 +78,16 @@ struct Gradient {
 
 // Derivatives of one step as mjd_transitionFD gives them, in the tangent space:
 //   x' = f(x, u):   A = ∂x'/∂x,  B = ∂x'/∂u
+// and, if they are asked for, of the sensors at its start:
+//   y = s(x, u):    C = ∂y/∂x,   D = ∂y/∂u
 struct Linearization {
   std::vector<double> A;  // (2 nv + na) x (2 nv + na), row-major
   std::vector<double> B;  // (2 nv + na) x nu, row-major
+  std::vector<double> C;  // nsensordata x (2 nv + na), row-major; empty: not asked for
+  std::vector<double> D;  // nsensordata x nu, row-major
 };
-[[nodiscard]] Linearization linearize(const Model& model, const RolloutInput& input);
+[[nodiscard]] Linearization linearize(const Model& model, const RolloutInput& input,
+                                      bool sensors = false);
 
 }  // namespace diffmj
 

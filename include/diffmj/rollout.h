@@ -145,6 +145,8 @@ struct Trajectory {
   std::vector<unsigned char> contacts;
   std::vector<size_t> contact_begin;  // nstep + 1
   SolverRecord solver;                // of explicit Runge-Kutta methods; else empty
+  // (nstep + 1) x nsensordata, with RolloutOptions::sensors; else empty (sensordata(), sensors.h).
+  std::vector<double> sensordata;
 
   // The inputs, as used: nstep_asked rows, or one row that was held, or nothing.
   std::vector<double> ctrl, qfrc_applied, xfrc_applied;
@@ -168,6 +170,8 @@ struct RolloutOptions {
   // Of explicit Runge-Kutta methods: take the steps of this trajectory instead of choosing them, so
   // that the result is a smooth function of the input. It must have as many rows.
   const Trajectory* steps_of = nullptr;
+  // Record what the sensors measure at every state.
+  bool sensors = false;
 };
 
 // nstep calls of mj_step, bit for bit; with an explicit Runge-Kutta method nstep intervals, each

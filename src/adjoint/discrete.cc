@@ -8,17 +8,21 @@
 #include "adjoint/continuous.h"
 #include "adjoint/jump.h"
 #include "adjoint/reverse_steps.h"
+#include "adjoint/sensors.h"
 #include "base/require.h"
 #include "diffmj/error.h"
+#include "diffmj/sensors.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
 #include "mj/call.h"
 #include "model/parameters.h"
 #include "record/adaptive.h"
 #include "record/input.h"
+#include "record/sensordata.h"
 #include "record/trajectory.h"
 #include "stages/analytic.h"
 #include "stages/position/kinematics.h"
+#include "stages/sensors/sensors.h"
 
 namespace diffmj {
 namespace {
@@ -63,6 +67,22 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
   }
 }
 
+// Sensors that have no derivative are refused if they have a cotangent.
+void require_sensor_cotangents(const std::string& who, const Model& model, CVec sensordata_bar) {
+  const mjModel* m = model.mj();
+  const auto width = static_cast<size_t>(m->nsensordata);
+  for (int i = 0; i < static_cast<int>(m->nsensor) && !sensordata_bar.empty(); i++) {
+    const std::string why = sensor_obstacle(model.impl(), i);
+    if (why.empty()) continue;
+    for (size_t row = 0; row < sensordata_bar.size(); row += width) {
+      const CVec part = sensordata_bar.subspan(row + static_cast<size_t>(m->sensor_adr[i]),
+                                               static_cast<size_t>(m->sensor_dim[i]));
+      if (std::all_of(part.begin(), part.end(), [](double x) { return x == 0; })) continue;
+      throw UnsupportedError(who + ": " + sensor_name(m, i) + " has no derivative: " + why);
+    }
+  }
+}
+
 void require_cotangents(const std::string& who, const Model& model, const Trajectory& t,
                         const Cotangents& cotangents) {
   if (t.model_id != model.impl().id) {
@@ -93,6 +113,8 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("xquat", cotangents.xquat, 4 * t.nbody);
   check("site_xpos", cotangents.site_xpos, 3 * model.nsite());
   check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
+  check("sensordata", cotangents.sensordata, static_cast<int>(model.mj()->nsensordata));
+  require_sensor_cotangents(who, model, cotangents.sensordata);
   require_force_cotangents(who, model, t, cotangents);
   for (const std::string& name : cotangents.params) (void)parameter_field(name);
   for (const std::string& name : cotangents.params) {
@@ -163,6 +185,22 @@ void add_cotangent(const Model& model, const Trajectory& t, const Cotangents& c,
   if (!c.act.empty()) {
     eigen(x_bar.subspan(2 * nv)) += eigen(c.act.subspan(size(i, t.na), size(1, t.na)));
   }
+}
+
+// The cotangents of the sensors, 0 where a value is beyond its cutoff.
+std::vector<double> masked_sensor_cotangents(const Model& model, const Trajectory& t,
+                                             CVec sensordata_bar) {
+  const mjModel* m = model.mj();
+  std::vector<double> out(sensordata_bar.begin(), sensordata_bar.end());
+  const bool any_cutoff = std::any_of(m->sensor_cutoff, m->sensor_cutoff + m->nsensor,
+                                      [](double cutoff) { return cutoff > 0; });
+  if (out.empty() || !any_cutoff) return out;
+  const std::vector<double> values = t.sensordata.empty() ? sensordata(model, t) : t.sensordata;
+  const int width = static_cast<int>(m->nsensordata);
+  for (int i = 0; i <= t.nstep; i++) {
+    mask_cutoff(m, row(values, i, width), Vec(out).subspan(size(i, width), size(1, width)));
+  }
+  return out;
 }
 
 void allocate(const Trajectory& t, double value, Gradient& g) {
@@ -241,6 +279,27 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     add_cotangent(model, t, cotangents, i, x_bar);
     add_pose_cotangent(model, t, cotangents, i, x_bar.first(nv), bar.params, workspace);
   };
+  const std::vector<double> sensor_bars =
+      masked_sensor_cotangents(model, t, cotangents.sensordata);
+  const auto sensor_row = [&](int i) {
+    const auto width = static_cast<size_t>(model.mj()->nsensordata);
+    if (sensor_bars.empty()) return CVec();
+    const CVec bars = CVec(sensor_bars).subspan(static_cast<size_t>(i) * width, width);
+    return all_zero(bars) ? CVec() : bars;
+  };
+  const auto add_sensors = [&](int i) {
+    const CVec sensors = sensor_row(i);
+    if (sensors.empty()) return;
+    state_sensors_pullback(impl, state_input(t, i), sensors,
+                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
+                           workspace);
+  };
+  const auto add_inputs = [&](int i) {
+    if (i < 0) return;
+    add_row(bar.ctrl, i, gradient.ctrl);
+    add_row(bar.qfrc_applied, i, gradient.qfrc_applied);
+    add_row(bar.xfrc_applied, i, gradient.xfrc_applied);
+  };
   const bool discrete = model.options().adaptive.adjoint == Adjoint::kDiscrete;
   std::optional<ReverseSteps> steps;
   std::optional<ContinuousAdjoint> continuous;
@@ -250,6 +309,8 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     continuous.emplace(model, t, bar, backsolve ? nullptr : &*steps, workspace);
   }
   add(t.nstep);
+  add_sensors(t.nstep);
+  add_inputs(t.nstep - 1);
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
     bar.next = bar.x;
@@ -257,6 +318,9 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
       x->setZero();
     }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
+    bar.sensordata = sensor_row(i);
+    const bool apart = !bar.sensordata.empty() && !step_takes_sensors(impl, bar.sensordata);
+    if (apart) bar.sensordata = {};
     if (continuous && !discrete) {
       if (!continuous->interval(i, bar, stop)) return SweepOutcome::kStopped;
     } else if (continuous) {
@@ -267,10 +331,9 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     } else {
       step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     }
-    add_row(bar.ctrl, i, gradient.ctrl);
+    if (apart) add_sensors(i);
+    add_inputs(i);
     if (i + 1 < t.nstep) add_row(bar.ctrl_end, i + 1, gradient.ctrl);
-    add_row(bar.qfrc_applied, i, gradient.qfrc_applied);
-    add_row(bar.xfrc_applied, i, gradient.xfrc_applied);
     if (!bar.x.allFinite() || !bar.ctrl.allFinite()) {
       failed_step = i;
       return SweepOutcome::kNotFinite;
@@ -391,8 +454,15 @@ void linearize_interval(const Model& model, const Trajectory& t, StepBar& bar,
 
 }  // namespace
 
-Linearization linearize(const Model& model, const RolloutInput& input) {
+Linearization linearize(const Model& model, const RolloutInput& input, bool sensors) {
   const ModelImpl& impl = model.impl();
+  const mjModel* m = model.mj();
+  for (int i = 0; i < static_cast<int>(m->nsensor) && sensors; i++) {
+    const std::string why = sensor_obstacle(impl, i);
+    if (!why.empty()) {
+      throw UnsupportedError("linearize: " + sensor_name(m, i) + " has no derivative: " + why);
+    }
+  }
   Trajectory t;
   if (model.is_adaptive()) {
     require_no_callbacks("linearize");
@@ -416,8 +486,28 @@ Linearization linearize(const Model& model, const RolloutInput& input) {
   } else {
     step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);
   }
-  return {.A = {bar.x.data(), bar.x.data() + bar.x.size()},
-          .B = {bar.ctrl.data(), bar.ctrl.data() + bar.ctrl.size()}};
+  Linearization out{.A = {bar.x.data(), bar.x.data() + bar.x.size()},
+                    .B = {bar.ctrl.data(), bar.ctrl.data() + bar.ctrl.size()},
+                    .C = {},
+                    .D = {}};
+  if (!sensors) return out;
+  // one row at a time
+  const auto width = static_cast<size_t>(m->nsensordata);
+  std::vector<double> values(width), unit(width);
+  evaluate_sensors_at(model, state_input(t, 0), *workspace);
+  std::copy_n(workspace->data->sensordata, width, values.begin());
+  StepBar one;
+  for (size_t k = 0; k < width; k++) {
+    std::fill(unit.begin(), unit.end(), 0.0);
+    unit[k] = 1;
+    mask_cutoff(m, values, unit);
+    one.resize(impl, 1, false);
+    state_sensors_pullback(impl, state_input(t, 0), unit,
+                           {one.x, one.ctrl, one.qfrc_applied, one.xfrc_applied}, *workspace);
+    out.C.insert(out.C.end(), one.x.data(), one.x.data() + one.x.size());
+    out.D.insert(out.D.end(), one.ctrl.data(), one.ctrl.data() + one.ctrl.size());
+  }
+  return out;
 }
 
 }  // namespace diffmj

@@ -1,5 +1,6 @@
 #include "integrate/step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "integrate/manifold.h"
@@ -9,6 +10,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/probes.h"
+#include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
@@ -61,7 +63,42 @@ void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matr
   b_bar *= h;  // of b
 }
 
+// The sensors at the start of a step: adds to bar what they receive directly, leaves the cotangent
+// of a in the workspace's scratch, and returns that of the constraint forces, efc_force included.
+CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
+                           const SensorNeeds& needs, StepBar& bar, Workspace& workspace) {
+  const int nv = impl.nv;
+  SensorScratch& scratch = workspace.sensors;
+  std::fill(scratch.qacc.begin(), scratch.qacc.end(), 0.0);
+  scratch.force.assign(
+      problem.constrained ? static_cast<size_t>(workspace.data->nefc) : size_t{0}, 0.0);
+  sensors_pullback(
+      impl, problem, bar.sensordata,
+      {.qpos = row_part(bar.x, 0, 0, nv),
+       .qvel = row_part(bar.x, 0, nv, nv),
+       .act = row_part(bar.x, 0, 2 * nv, impl.na),
+       .ctrl = row_part(bar.ctrl, 0, 0, impl.nu),
+       .xfrc_applied = row_part(bar.xfrc_applied, 0, 0, static_cast<int>(bar.xfrc_applied.cols())),
+       .qacc = scratch.qacc,
+       .force = scratch.force,
+       .params = analytic_parameters(impl.mj(), bar.params, bar.sensordata)},
+      workspace);
+  if (!needs.force || scratch.force.empty()) return bar.efc_force;
+  if (!bar.efc_force.empty()) eigen(Vec(scratch.force)) += eigen(bar.efc_force);
+  return scratch.force;
+}
+
 }  // namespace
+
+bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
+  if (impl.path != GradientPath::kAnalytic || impl.tableau ||
+      impl.mj()->opt.integrator == mjINT_RK4) {
+    return false;
+  }
+  // there a of the backward pass is not that of the sensors
+  const bool other_field = impl.has_surrogate_field() || has_noslip(impl.mj());
+  return !other_field || !SensorNeeds(impl.mj(), sensordata_bar).acceleration;
+}
 
 void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
   next.setZero(ncotangent, 2 * impl.nv + impl.na);
@@ -111,7 +148,9 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   const int nv = impl.nv;
   const double h = m->opt.timestep;
   const bool implicit = has_metric(impl, bar);
-  bool constrained = in.nefc != 0;
+  const SensorNeeds needs(m, bar.sensordata);
+  // cotangents of a itself make λ another than μ
+  bool constrained = in.nefc != 0 || (implicit && needs.acceleration);
   CVec field_qacc = qacc;
   const ColliderScope scope(impl.backward_collider());
   if (impl.has_surrogate_field()) {
@@ -131,6 +170,12 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   }
   Matrix &b_bar = workspace.b_bar, &mu = workspace.mu, &lambda = workspace.lambda;
   position_pullback(impl, increment, bar, b_bar);
+  CVec force_bar = bar.efc_force;
+  if (needs.any) {
+    force_bar = step_sensors_pullback(impl, {.in = in, .qacc = qacc, .constrained = constrained},
+                                      needs, bar, workspace);
+    if (!constrained) eigen(row_part(b_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
+  }
 
   // Mhatᵀ μ = b_bar,  H λ = M μ
   if (implicit || noslip || !constrained) {
@@ -151,11 +196,12 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
       });
     }
     for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
-      noslip_pullback(impl, row_part(mu, i, 0, nv), bar.efc_force, row_part(a_bar, i, 0, nv),
+      noslip_pullback(impl, row_part(mu, i, 0, nv), force_bar, row_part(a_bar, i, 0, nv),
                       workspace);
     }
-    if (!bar.efc_force.empty() && !noslip) {
-      constraint_force_to_acceleration(m, workspace.data.get(), bar.efc_force,
+    if (needs.any) eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
+    if (!force_bar.empty() && !noslip) {
+      constraint_force_to_acceleration(m, workspace.data.get(), force_bar,
                                        row_part(a_bar, 0, 0, nv), workspace);
     }
     solve_lambda(impl, a_bar, lambda, workspace);
@@ -176,8 +222,9 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                            .act_dot_from = {},
                            .constrained = constrained,
                            .qacc_step = noslip ? CVec() : qacc,
-                           .force_bar = bar.efc_force,
-                           .has_metric = implicit},
+                           .force_bar = force_bar,
+                           .has_metric = implicit,
+                           .sensor_bar = bar.sensordata},
                           constrained ? lambda : mu, multipliers,
                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                           workspace);

@@ -27,6 +27,7 @@ struct StepBar {
   Matrix qfrc_applied;       // nv, added to
   Matrix xfrc_applied;       // 6 nbody, added to; no columns: not wanted
   CVec efc_force = {};       // in: of the step's constraint forces, of one cotangent; empty: 0
+  CVec sensordata = {};      // in: of the sensors at its start, of one cotangent; empty: 0
   ParameterBar params = {};  // added to, of one cotangent
 
   void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
@@ -41,6 +42,10 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
 // is in the workspace's mjData.
 void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
 void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+
+// StepBar::sensordata can be part of the pullback of the step whose start they are at; where it
+// cannot, they are pulled back on their own (adjoint/sensors.h).
+bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar);
 
 // The paths it chooses from.
 void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,

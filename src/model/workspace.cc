@@ -23,7 +23,8 @@ void reset_keeping_mocap(const ModelImpl& impl, Workspace& workspace) {
   std::copy(quat.begin(), quat.end(), d->mocap_quat);
 }
 
-Workspace::Workspace(const ModelImpl& impl) : sweep(impl.mj()), tendon_fits(impl.mj()) {
+Workspace::Workspace(const ModelImpl& impl)
+    : sweep(impl.mj()), sensors(impl.mj()), tendon_fits(impl.mj()) {
   data = make_data(impl);
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
              na = static_cast<size_t>(impl.na);

@@ -16,6 +16,7 @@
 #include "stages/position/collision/pair.h"
 #include "stages/position/kinematics.h"
 #include "stages/position/tendon.h"
+#include "stages/sensors/scratch.h"
 
 namespace diffmj {
 
@@ -91,6 +92,7 @@ class Workspace {
   Noslip noslip;
   std::vector<double> noslip_a_bar;     // nv
   std::vector<ContactBar> contact_bar;  // ncon: what other stages leave; empty: nothing
+  SensorScratch sensors;
   std::vector<double> field_qacc;  // nv: the last solution of a surrogate field; empty: none yet
   std::vector<TendonBar> tendons;  // ntendon
   TendonFits tendon_fits;

@@ -17,6 +17,7 @@
 #include "stages/position/constraint_rows.h"
 #include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
+#include "stages/sensors/sensors.h"
 #include "stages/velocity/fluid.h"
 #include "stages/velocity/passive.h"
 
@@ -377,15 +378,26 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
   }
 }
 
-ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params) {
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar) {
   ParameterBar rest;
   for (const ParameterField& field : parameter_fields()) {
     const auto i = static_cast<size_t>(field.id);
-    if (params.wants(field.id) && is_for_oracle(m, field.id)) {
+    if (!params.wants(field.id)) continue;
+    if (is_for_oracle(m, field.id) ||
+        (!sensor_bar.empty() && sensor_parameter_is_for_oracle(m, sensor_bar, field.id))) {
       rest.field[i] = params.field[i];
     }
   }
   return rest;
+}
+
+ParameterBar analytic_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar) {
+  const ParameterBar rest = oracle_parameters(m, params, sensor_bar);
+  ParameterBar out = params;
+  for (size_t i = 0; i < out.field.size(); i++) {
+    if (!rest.field[i].empty()) out.field[i] = {};
+  }
+  return out;
 }
 
 }  // namespace diffmj

@@ -43,6 +43,9 @@ struct AnalyticProblem {
   CVec force_bar = {};  // nefc: cotangent of the constraint forces, of one cotangent; empty: 0
   // Mhat differs from M; where it does not, multipliers.mu is of a no-slip pass.
   bool has_metric = true;
+  // nsensordata: cotangent of the sensors, for the parameters that sensors_pullback leaves to the
+  // oracle; empty: 0
+  CVec sensor_bar = {};
 };
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to
@@ -51,8 +54,11 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                        const ParameterBar& params, Workspace& workspace);
 
-// The fields in params that analytic_pullback does not serve for this model: they are the oracle's.
-ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params);
+// The fields in params that analytic_pullback, or sensors_pullback of sensor_bar, does not serve for
+// this model: they are the oracle's.
+ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar = {});
+// The others.
+ParameterBar analytic_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar);
 
 }  // namespace diffmj
 

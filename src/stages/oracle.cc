@@ -9,6 +9,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/probes.h"
+#include "stages/sensors/sensors.h"
 
 namespace diffmj {
 namespace {
@@ -88,6 +89,23 @@ double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
   return sum;
 }
 
+// sensor_bar · s at a, with constraint forces f; d must hold the stages
+double weigh_sensors(const ModelImpl& impl, const mjModel* m, CVec sensor_bar, CVec qacc, CVec f,
+                     mjData* d) {
+  mjModel precise = *m;  // of the pointers
+  precise.opt.ccd_tolerance = impl.tight()->opt.ccd_tolerance;
+  precise.opt.ccd_iterations = impl.tight()->opt.ccd_iterations;
+  const ColliderScope scope(nullptr);
+  mj_call("mj_sensorAcc", [&] {
+    std::copy(qacc.begin(), qacc.end(), d->qacc);
+    std::copy(f.begin(), f.end(), d->efc_force);
+    evaluate_sensors(&precise, d);
+  });
+  double sum = 0;
+  for (size_t k = 0; k < sensor_bar.size(); k++) sum += sensor_bar[k] * d->sensordata[k];
+  return sum;
+}
+
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
@@ -125,6 +143,9 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
     mju_zero(d->qfrc_constraint, impl.nv);
     if (d->nefc > 0) mj_mulJacTVec(m, d, d->qfrc_constraint, f.data());
   });
+  if (!problem.sensor_bar.empty()) {
+    out.force += weigh_sensors(impl, m, problem.sensor_bar, problem.qacc, f, d);
+  }
   for (int i = 0; i < impl.nv; i++) {
     out.g[i] = out.Ma[i] - d->qfrc_smooth[i] - d->qfrc_constraint[i];
   }
@@ -338,6 +359,37 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
       }
       break;
     }
+  }
+}
+
+void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& problem, Vec a_bar,
+                                    Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  std::vector<double> a(problem.qacc.begin(), problem.qacc.end());
+  workspace.probe_y.resize(static_cast<size_t>(d->nefc));
+  workspace.probe_f.resize(static_cast<size_t>(d->nefc));
+  const Vec y = workspace.probe_y, f = workspace.probe_f;
+  const auto value = [&] {
+    if (d->nefc > 0) {
+      mj_call("mj_mulJacVec", [&] {
+        mj_mulJacVec(m, d, y.data(), a.data());
+        mju_subFrom(y.data(), d->efc_aref, d->nefc);
+      });
+    }
+    for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
+      constraint_force(d, workspace.zone[static_cast<size_t>(i)], y, i, f);
+    }
+    return weigh_sensors(impl, m, problem.sensor_bar, a, f, d);
+  };
+  for (size_t j = 0; j < a.size(); j++) {
+    const double center = a[j], h = kVelocityStep * std::max(1.0, std::abs(center));
+    a[j] = center + h;
+    const double plus = value();
+    a[j] = center - h;
+    const double minus = value();
+    a[j] = center;
+    a_bar[j] += (plus - minus) / (2 * h);
   }
 }
 

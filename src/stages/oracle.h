@@ -33,6 +33,7 @@ struct OracleProblem {
   // With what a no-slip pass has as cotangents of y, J, M, friction and friction loss: those in
   // workspace.noslip and workspace.projection. qacc is that of the main solver.
   bool noslip = false;
+  CVec sensor_bar = {};  // nsensordata: cotangent of the sensors at a; empty: 0
 };
 
 // One row per cotangent; a null pointer is zero.
@@ -58,6 +59,11 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
 void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
                                 const OracleMultipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace);
+
+// What a receives of problem.sensor_bar: adds to a_bar (nv). The stages must have been evaluated at
+// problem.in and the zones decided.
+void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& problem, Vec a_bar,
+                                    Workspace& workspace);
 
 // The other way round, for estimates (integrate/stability.h): what a = qacc and act_dot change by
 // along a tangent of the state, by one difference of g on a side on which no row vanishes,

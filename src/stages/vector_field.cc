@@ -183,12 +183,9 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
                              const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;
   applied_forces_pullback(impl, lambda, bar, workspace);
-  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params);
-  ParameterBar params = bar.params;
-  for (size_t i = 0; i < params.field.size(); i++) {
-    if (!rest.field[i].empty()) params.field[i] = {};
-  }
-  analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, params, workspace);
+  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params, problem.sensor_bar);
+  analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl,
+                    analytic_parameters(impl.mj(), bar.params, problem.sensor_bar), workspace);
   if (!rest.any()) return;
 
   // F = M a, which the oracle answers with b
@@ -198,7 +195,8 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
                       .act_from = problem.act_from,
                       .act_dot_from = problem.act_dot_from,
                       .act_next = multipliers.act_next_bar != nullptr,
-                      .force_bar = problem.force_bar};
+                      .force_bar = problem.force_bar,
+                      .sensor_bar = problem.sensor_bar};
   mjData* d = workspace.data.get();
   evaluate_stages(impl, problem.in, workspace);
   newton_factorize(impl.mj(), d, problem.qacc, workspace);

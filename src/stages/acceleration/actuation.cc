@@ -249,7 +249,7 @@ class Pullback {
   // where their sum T is beyond a bound R:  f' = f R/T,  f_bar_j = R/T (f'_bar_j - Σ f'_bar f / T).
   double force_cotangent(int i) const {
     const auto own = [&](int j) {
-      return saturated(m_, d_, j) ? 0 : moment_dot(d_, m_->actuator_outadr[j], lambda());
+      return saturated(m_, d_, j) ? 0 : output_cotangent(d_, in_, m_->actuator_outadr[j], lambda());
     };
     const int tendon = m_->actuator_trnid[2 * i];
     if (m_->actuator_trntype[i] != mjTRN_TENDON || !m_->tendon_actfrclimited[tendon]) {

@@ -29,6 +29,7 @@ struct ActuationIn {
   CVec act_from, act_dot_from;  // na: what act_next starts from; empty: act and act_dot themselves
   double h = 0;                 // metric's term, if mu is not empty
   CVec mu, b;                   // nv
+  CVec force_bar = {};          // nout: of actuators' forces themselves; empty: 0
 };
 struct ActuationBar {
   Vec qpos, qvel, act, ctrl;  // nv, nv, na, nu: added to

@@ -4,6 +4,7 @@
 #define DIFFMJ_STAGES_ACCELERATION_ACTUATION_INTERNAL_H_
 
 #include "stages/acceleration/actuation.h"
+#include "stages/position/transmission.h"
 
 namespace diffmj {
 
@@ -20,6 +21,12 @@ bool not_implicit(const mjModel* m, const mjData* d, int actuator);
 // ctrl[j] as it is given, before clamping.
 inline double control_value(const StepInput& in, int j) {
   return in.ctrl.empty() ? 0.0 : in.ctrl[static_cast<size_t>(j)];
+}
+
+// What the force of one output receives: of λᵀ τ, λ as forces meet it, and of itself.
+inline double output_cotangent(const mjData* d, const ActuationIn& in, int out, CVec lambda) {
+  const double own = in.force_bar.empty() ? 0 : in.force_bar[static_cast<size_t>(out)];
+  return moment_dot(d, out, lambda) + own;
 }
 
 // Σ μ_r m_r m_c b_c over D's non-zeros, m the moment of one output. Adds weight times its

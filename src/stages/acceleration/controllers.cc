@@ -169,7 +169,7 @@ void Controllers::run() {
     for (int k = 0; k < m_->actuator_outnum[i]; k++) {
       const int out = m_->actuator_outadr[i] + k;
       const auto o = static_cast<size_t>(out);
-      force_bar[o] = actuator_disabled(m_, i) ? 0 : moment_dot(d_, out, lambda());
+      force_bar[o] = actuator_disabled(m_, i) ? 0 : output_cotangent(d_, in_, out, lambda());
       length_bar[o] = velocity_bar[o] = 0;
       force[o] = d_->actuator_force[out];
     }
