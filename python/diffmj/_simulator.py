@@ -273,6 +273,11 @@ class Simulator:
         return self._model.nsite
 
     @property
+    def nsensordata(self) -> int:
+        """Numbers that the sensors measure."""
+        return self._model.nsensordata
+
+    @property
     def timestep(self) -> float:
         """The model's step of time [s]."""
         return self._model.timestep
@@ -374,6 +379,7 @@ class Simulator:
         time: npt.ArrayLike = 0.0,
         nstep: int | None = None,
         steps_of: Trajectory | None = None,
+        sensors: bool = False,
     ) -> Trajectory:
         """nstep calls of mj_step, recorded; with an explicit Runge-Kutta method nstep intervals.
 
@@ -395,6 +401,8 @@ class Simulator:
             nstep: number of steps; may be left out if an argument has one row per step.
             steps_of: a single rollout by an explicit Runge-Kutta method whose steps are taken
                 instead of choosing them: the result is then a smooth function of the arguments.
+            sensors: record what the sensors measure on the way. `Trajectory.sensordata` gives the
+                same numbers without it, but evaluates every state a second time.
 
         Raises:
             InputError: a wrong shape, a number that is not finite.
@@ -436,9 +444,11 @@ class Simulator:
             raise InputError(f"{who}: steps_of is a batch, expected a single rollout")
         given = None if steps_of is None else steps_of._record
         if batch is None:
-            record = _diffmj.rollout(self._model, arrays, steps, given)
+            record = _diffmj.rollout(self._model, arrays, steps, given, bool(sensors))
         else:
-            record = _diffmj.rollout_batch(self._model, arrays, batch, steps, self.nthread, given)
+            record = _diffmj.rollout_batch(
+                self._model, arrays, batch, steps, self.nthread, given, bool(sensors)
+            )
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
         report_warnings(record, trajectory.batch)
         _report_failures(trajectory, record)
@@ -455,16 +465,24 @@ class Simulator:
         mocap_pos: npt.ArrayLike | None = None,
         mocap_quat: npt.ArrayLike | None = None,
         time: float = 0.0,
-    ) -> tuple[Array, Array]:
+        sensors: bool = False,
+    ) -> tuple[Array, Array] | tuple[Array, Array, Array, Array]:
         """Derivatives of one step, as mjd_transitionFD gives them.
 
         The state is (position in the tangent space, velocity, activation), 2 nv + na numbers.
 
-        Args: as of `rollout`, without batch and with one row of each.
+        Args: as of `rollout`, without batch and with one row of each, and
+            sensors: also the derivatives of the sensors at the state that the step begins with.
 
         Returns:
             A: (2 nv + na, 2 nv + na), next state by state.
             B: (2 nv + na, nu), next state by control.
+            C: (nsensordata, 2 nv + na), sensors by state; with `sensors` only.
+            D: (nsensordata, nu), sensors by control; with `sensors` only.
+
+        Raises:
+            InputError: a wrong argument, or the step fails.
+            UnsupportedError: `sensors`, and a sensor of the model has no derivative.
         """
         inputs = self._inputs(
             "linearize",
@@ -479,7 +497,8 @@ class Simulator:
             mocap_quat=mocap_quat,
             time=time,
         )
-        return _diffmj.linearize(self._model, _input_arrays(inputs))
+        A, B, C, D = _diffmj.linearize(self._model, _input_arrays(inputs), bool(sensors))
+        return (A, B, C, D) if sensors else (A, B)
 
     def check(
         self,

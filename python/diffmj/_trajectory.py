@@ -29,6 +29,7 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "xquat": ("nbody", "4"),
     "site_xpos": ("nsite", "3"),
     "subtree_com": ("nbody", "3"),
+    "sensordata": ("nsensordata",),
 }
 
 _STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter", np.int32)])
@@ -311,6 +312,34 @@ class Trajectory:
         return self._pose("subtree_com")
 
     @cached_property
+    def sensordata(self) -> Array:
+        """(nstep + 1, nsensordata): what the sensors measure at each state, in the order of
+        MuJoCo's sensordata. Row i has the controls of step i, the last row those of the last step.
+
+        It is recorded by `rollout(..., sensors=True)`; otherwise every state is evaluated again
+        when it is first read, with the same result.
+
+        Raises:
+            UnsupportedError: a sensor has a delay or an interval, or is a callback or a plugin.
+        """
+        x = self._array(_diffmj.sensordata(self._sim._model, self._record))
+        x.flags.writeable = False
+        return x
+
+    def sensor(self, name: str) -> Array:
+        """(nstep + 1, dim): the part of `sensordata` that belongs to the sensor of this name."""
+        begin, size = self._sensor_range("sensor", name)
+        return self.sensordata[..., begin : begin + size]
+
+    def _sensor_range(self, who: str, name: Any) -> tuple[int, int]:
+        if not isinstance(name, str):
+            raise InputError(f"{who}: {name!r} is not the name of a sensor")
+        try:
+            return _diffmj.sensor_range(self._sim._model, name)
+        except InputError as error:
+            raise InputError(f"{who}: {error}") from None
+
+    @cached_property
     def steps(self) -> np.recarray[Any, Any]:
         """(nstep,) records of each step: steps.ncon contacts, steps.nefc constraint rows,
         steps.solver_niter iterations; -1 where a failed rollout of a batch did not get to.
@@ -398,6 +427,7 @@ class Trajectory:
         xquat: npt.ArrayLike | None = None,
         site_xpos: npt.ArrayLike | None = None,
         subtree_com: npt.ArrayLike | None = None,
+        sensordata: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
         params: Iterable[str] = (),
         efc_force: (
             Mapping[int, npt.ArrayLike] | Sequence[Mapping[int, npt.ArrayLike] | None] | None
@@ -423,6 +453,9 @@ class Trajectory:
             xquat: (nstep + 1, nbody, 4), of their orientations.
             site_xpos: (nstep + 1, nsite, 3), of the positions of sites.
             subtree_com: (nstep + 1, nbody, 3), of the centres of mass of subtrees.
+            sensordata: (nstep + 1, nsensordata), of what the sensors measure; or a dict from the
+                name of a sensor to an array (nstep + 1, dim), also (nstep + 1,) if dim is 1.
+                Quaternions and unit vectors are taken as free numbers.
             params: names of fields of MjModel whose gradient is wanted too, a list; the names
                 there are: `diffmj.parameter_names()`.
             efc_force: of the constraint forces (`constraint_forces`), a dict from the number of a
@@ -433,7 +466,9 @@ class Trajectory:
             InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
                 parameter, no such step, or a single rollout that failed.
             UnsupportedError: params or efc_force, and the model's gradient path is "differences";
-                efc_force, and the integrator is RK4 or an explicit Runge-Kutta method.
+                efc_force, and the integrator is RK4 or an explicit Runge-Kutta method;
+                sensordata, and a sensor whose cotangent is not zero has no derivative (a
+                rangefinder, a contact sensor, ...): it is named.
             RolloutError: the gradient is not finite, or a continuous adjoint cannot be solved
                 within its tolerance. With a batch nothing is raised: a RuntimeWarning names the
                 rollouts, whose gradients are NaN.
@@ -449,6 +484,7 @@ class Trajectory:
             "xquat": xquat,
             "site_xpos": site_xpos,
             "subtree_com": subtree_com,
+            "sensordata": self._sensor_cotangents(sensordata),
         }
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
         if not rows and efc_force is None:
@@ -539,6 +575,27 @@ class Trajectory:
         counts = np.asarray(self._record.ok).reshape(-1, *(1,) * len(expected[1:]))
         require_finite("backward", name, array, counts if self._batched else True)
         return array.reshape(len(self._record), -1)
+
+    def _sensor_cotangents(self, value: Any) -> Any:
+        """Cotangents by name become an array of all sensors."""
+        if not isinstance(value, Mapping):
+            return value
+        who = "backward"
+        lead = (len(self._record), self.nstep + 1) if self._batched else (self.nstep + 1,)
+        words = "B, nstep + 1" if self._batched else "nstep + 1"
+        out = np.zeros((*lead, self._sim.nsensordata))
+        for name, numbers in value.items():
+            begin, size = self._sensor_range(f"{who}: sensordata", name)
+            array = to_array(who, f"sensordata['{name}']", numbers)
+            if size == 1 and array.shape == lead:
+                array = array[..., None]
+            if array.shape != (*lead, size):
+                raise InputError(
+                    f"{who}: sensordata['{name}'] has shape {array.shape}, expected ({words}, "
+                    f"{size}) = {(*lead, size)}: one row per state"
+                )
+            out[..., begin : begin + size] += array
+        return out
 
     def _force_cotangents(self, value: Any) -> list[dict[int, Array]]:
         """For each rollout, arrays by the number of their step."""

@@ -76,7 +76,7 @@ struct PosesBatch {
 
 // Cotangents, as arrays of a batch.
 struct CotangentArrays {
-  Rows qpos, qpos_tangent, qvel, act, xpos, xquat, site_xpos, subtree_com;
+  Rows qpos, qpos_tangent, qvel, act, xpos, xquat, site_xpos, subtree_com, sensordata;
   std::vector<std::vector<std::vector<double>>> efc_force;  // batch x nstep x nefc; empty: 0
   std::vector<std::string> params;
 
@@ -90,6 +90,7 @@ struct CotangentArrays {
         .xquat = row(xquat, i),
         .site_xpos = row(site_xpos, i),
         .subtree_com = row(subtree_com, i),
+        .sensordata = row(sensordata, i),
         .efc_force = efc_force.empty() ? std::span<const std::vector<double>>() : efc_force.at(i),
         .params = params,
     };

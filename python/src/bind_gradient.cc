@@ -1,6 +1,7 @@
 // include/diffmj/gradient.h
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
 #include <map>
 #include <string>
@@ -65,18 +66,20 @@ void bind_gradient(nb::module_& m) {
       .def(
           "__init__",
           [](CotangentArrays* self, Rows qpos, Rows qpos_tangent, Rows qvel, Rows act, Rows xpos,
-             Rows xquat, Rows site_xpos, Rows subtree_com, const std::vector<ForceRows>& efc_force,
-             size_t nstep, std::vector<std::string> params) {
+             Rows xquat, Rows site_xpos, Rows subtree_com, Rows sensordata,
+             const std::vector<ForceRows>& efc_force, size_t nstep,
+             std::vector<std::string> params) {
             new (self) CotangentArrays{std::move(qpos),           std::move(qpos_tangent),
                                        std::move(qvel),           std::move(act),
                                        std::move(xpos),           std::move(xquat),
                                        std::move(site_xpos),      std::move(subtree_com),
-                                       by_step(efc_force, nstep), std::move(params)};
+                                       std::move(sensordata),     by_step(efc_force, nstep),
+                                       std::move(params)};
           },
           nb::kw_only(), "qpos"_a = nb::none(), "qpos_tangent"_a = nb::none(),
           "qvel"_a = nb::none(), "act"_a = nb::none(), "xpos"_a = nb::none(),
           "xquat"_a = nb::none(), "site_xpos"_a = nb::none(), "subtree_com"_a = nb::none(),
-          "efc_force"_a, "nstep"_a, "params"_a,
+          "sensordata"_a = nb::none(), "efc_force"_a, "nstep"_a, "params"_a,
           "efc_force: for each rollout, arrays by the number of their step; empty: 0.");
 
   nb::class_<GradientBatch>(m, "GradientBatch", "Gradients of rollouts: batch x size.")
@@ -137,18 +140,20 @@ void bind_gradient(nb::module_& m) {
       "Pullbacks of a batch, on a pool of threads.");
   m.def(
       "linearize",
-      [](const Model& model, const InputArrays& inputs) {
+      [](const Model& model, const InputArrays& inputs, bool sensors) {
         Linearization out;
         {
           const nb::gil_scoped_release no_gil;
-          out = linearize(model, inputs.at(0));
+          out = linearize(model, inputs.at(0), sensors);
         }
-        const auto n = static_cast<size_t>(model.ntangent());
-        return std::pair<Numbers, Numbers>(
-            new_array(std::move(out.A), {n, n}),
-            new_array(std::move(out.B), {n, static_cast<size_t>(model.nu())}));
+        const auto n = static_cast<size_t>(model.ntangent()), nu = static_cast<size_t>(model.nu()),
+                   ny = sensors ? static_cast<size_t>(model.nsensordata()) : 0;
+        return std::tuple<Numbers, Numbers, Numbers, Numbers>(
+            new_array(std::move(out.A), {n, n}), new_array(std::move(out.B), {n, nu}),
+            new_array(std::move(out.C), {ny, n}), new_array(std::move(out.D), {ny, nu}));
       },
-      "model"_a, "inputs"_a, "A and B of one step.");
+      "model"_a, "inputs"_a, "sensors"_a,
+      "A and B of one step, and C and D of the sensors at its start, if they are asked for.");
 }
 
 }  // namespace diffmj::python

@@ -7,6 +7,7 @@
 
 #include "bind.h"
 #include "diffmj/rollout.h"
+#include "diffmj/sensors.h"
 #include "diffmj/serialize.h"
 
 namespace diffmj::python {
@@ -109,9 +110,30 @@ auto each(Get get) {
   };
 }
 
-RolloutOptions with_steps_of(RolloutOptions options, const TrajectoryBatch* steps_of) {
+RolloutOptions options_with(RolloutOptions options, const TrajectoryBatch* steps_of,
+                            bool sensors) {
   if (steps_of) options.steps_of = &steps_of->items.at(0);
+  options.sensors = sensors;
   return options;
+}
+
+// Sensor values at every state: batch x rows x nsensordata, NaN where a rollout did not get to.
+nb::ndarray<nb::numpy, double> sensors_of(const Model& model, const TrajectoryBatch& batch,
+                                          Signals& signals) {
+  const auto rows = static_cast<size_t>(batch.nstep) + 1,
+             width = static_cast<size_t>(model.nsensordata());
+  auto all = signals.run([&] {
+    std::vector<double> numbers(batch.items.size() * rows * width,
+                                std::numeric_limits<double>::quiet_NaN());
+    for (size_t i = 0; i < batch.items.size(); i++) {
+      if (signals.raised()) throw Interrupted("sensordata: interrupted");
+      const std::vector<double> one = sensordata(model, batch.items[i]);
+      std::copy(one.begin(), one.end(),
+                numbers.begin() + static_cast<ptrdiff_t>(i * rows * width));
+    }
+    return numbers;
+  });
+  return new_array(std::move(all), {batch.items.size(), rows, width});
 }
 
 }  // namespace
@@ -265,34 +287,49 @@ void bind_rollout(nb::module_& m) {
 
   m.def(
       "rollout",
-      [](const Model& model, const InputArrays& inputs, int nstep,
-         const TrajectoryBatch* steps_of) {
+      [](const Model& model, const InputArrays& inputs, int nstep, const TrajectoryBatch* steps_of,
+         bool sensors) {
         Signals signals;
         return signals.run([&] {
           TrajectoryBatch batch;
           batch.items.push_back(
-              rollout(model, inputs.at(0), nstep, with_steps_of(signals.options(1), steps_of)));
+              rollout(model, inputs.at(0), nstep,
+                      options_with(signals.options(1), steps_of, sensors)));
           batch.nstep = batch.items[0].nstep;
           return batch;
         });
       },
-      "model"_a, "inputs"_a, "nstep"_a, "steps_of"_a.none(), "One rollout.");
+      "model"_a, "inputs"_a, "nstep"_a, "steps_of"_a.none(), "sensors"_a = false, "One rollout.");
   m.def(
       "rollout_batch",
       [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread,
-         const TrajectoryBatch* steps_of) {
+         const TrajectoryBatch* steps_of, bool sensors) {
         Signals signals;
         return signals.run([&] {
           std::vector<RolloutInput> each_input;
           for (size_t i = 0; i < size; i++) each_input.push_back(inputs.at(i));
           return TrajectoryBatch{
               .items = rollout_batch(model, each_input, nstep,
-                                     with_steps_of(signals.options(nthread), steps_of)),
+                                     options_with(signals.options(nthread), steps_of, sensors)),
               .nstep = nstep};
         });
       },
       "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "steps_of"_a.none(),
-      "Rollouts on a pool of threads.");
+      "sensors"_a = false, "Rollouts on a pool of threads.");
+  m.def(
+      "sensordata",
+      [](const Model& model, const TrajectoryBatch& batch) {
+        Signals signals;
+        return sensors_of(model, batch, signals);
+      },
+      "model"_a, "trajectories"_a, kOwner, "Sensor values at every state.");
+  m.def(
+      "sensor_range",
+      [](const Model& model, const std::string& name) {
+        const SensorRange range = sensor_range(model, name);
+        return std::pair(range.adr, range.dim);
+      },
+      "model"_a, "name"_a, "Where the numbers of a sensor begin in sensordata, and how many.");
   m.def(
       "poses",
       [](const Model& model, const TrajectoryBatch& batch) {

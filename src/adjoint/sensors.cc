@@ -115,15 +115,15 @@ void oracle_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec s
   const int nv = impl.nv;
   if (needs.acceleration && has_noslip(impl.mj())) {
     throw UnsupportedError(
-        "the gradient of sensors of accelerations and forces is unavailable with a no-slip pass on "
-        "the path " +
-        std::string(gradient_path_name(impl.path)) + "; set noslip_iterations to 0");
+        "the gradient of sensors of accelerations and forces by the oracle is unavailable with a "
+        "no-slip pass; set noslip_iterations to 0");
   }
   std::vector<double> qacc(static_cast<size_t>(nv));
   EvaluationTimes times;
   vector_field(impl, in, workspace, times);
   std::copy_n(workspace.data->qacc, nv, qacc.begin());
-  vector_field_evaluate(impl, in, qacc, true, workspace);
+  evaluate_stages(impl, in, workspace);
+  solution_factorize(impl, qacc, workspace);
   const OracleProblem problem{.in = in,
                               .qacc = qacc,
                               .F = {},
@@ -196,9 +196,17 @@ void state_sensors_pullback(const ModelImpl& impl, const StepInput& in, CVec sen
   const SensorNeeds needs(impl.mj(), sensordata_bar);
   if (!needs.any) return;
   switch (impl.path) {
-    case GradientPath::kAnalytic:
-      analytic_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
+    case GradientPath::kAnalytic: {
+      if (!needs.oracle) {
+        analytic_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
+        break;
+      }
+      std::vector<double> analytic(sensordata_bar.size()), oracle(sensordata_bar.size());
+      split_sensors(impl.mj(), sensordata_bar, analytic, oracle);
+      oracle_pullback_of_state(impl, in, oracle, SensorNeeds(impl.mj(), oracle), bar, workspace);
+      state_sensors_pullback(impl, in, analytic, bar, workspace);
       break;
+    }
     case GradientPath::kOracle:
       oracle_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
       break;

@@ -97,7 +97,8 @@ bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
   }
   // there a of the backward pass is not that of the sensors
   const bool other_field = impl.has_surrogate_field() || has_noslip(impl.mj());
-  return !other_field || !SensorNeeds(impl.mj(), sensordata_bar).acceleration;
+  const SensorNeeds needs(impl.mj(), sensordata_bar);
+  return !needs.oracle && !(other_field && needs.acceleration);
 }
 
 void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {

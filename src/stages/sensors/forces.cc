@@ -7,7 +7,7 @@
 //
 // so that a weighted sum of such sensors is the power of inertial and external forces with a
 // virtual motion X: that of the weights for all bodies behind b, 0 for others. It is pulled back
-// like inverse dynamics, with X in the place of λ's motion.
+// like inverse dynamics and like rows of constraints, with X in the place of λ's motion.
 #include <algorithm>
 
 #include "mj/call.h"
@@ -113,7 +113,7 @@ void contacts_pullback(const SensorContext& c) {
   }
 }
 
-// -ext · X of connects and welds, whose torque MuJoCo takes to be that of the rotation's rows
+// -ext · X of connects and welds: -f · (J X), with the rows' own velocities
 void equalities_pullback(const SensorContext& c) {
   const mjModel* m = c.m;
   const mjData* d = c.d;
@@ -123,36 +123,46 @@ void equalities_pullback(const SensorContext& c) {
     const int id = d->efc_id[i], type = m->eq_type[id];
     n = type == mjEQ_CONNECT ? 3 : type == mjEQ_WELD ? 6 : 1;
     if (n == 1) continue;
-    const auto row = static_cast<size_t>(i);
-    const Vector3 F(&f[row]);
     const bool sites = m->eq_objtype[id] == mjOBJ_SITE;
+    const mjtNum* data = m->eq_data + mjNEQDATA * id;
+    double velocity[6] = {};
+    mjtNum quat[2][4];
+    Vector3 w = Vector3::Zero();
     for (int side = 0; side < 2; side++) {
       const int object = side == 0 ? m->eq_obj1id[id] : m->eq_obj2id[id];
       const int body = sites ? m->site_bodyid[object] : object;
       const Vector6& X = c.scratch.motion[static_cast<size_t>(body)];
-      if (body == 0 || X.isZero(0)) continue;
-      const int anchor = 3 * (type == mjEQ_WELD ? 1 - side : side);
-      const mjtNum* local = m->eq_data + mjNEQDATA * id + anchor;
+      const double sign = side == 0 ? 1 : -1;
       Vector3 world(d->site_xpos + 3 * static_cast<ptrdiff_t>(sites ? object : 0));
       if (!sites) {
+        const mjtNum* local = data + 3 * (type == mjEQ_WELD ? 1 - side : side);
         world = Vector3(d->xpos + 3 * body) + Rotation(d->xmat + 9 * body) * Vector3(local);
       }
-      const Vector3 point = from_origin(m, d, body, world.data());
-      // ext is + of the first, - of the second
-      const double sign = side == 0 ? -1 : 1;
-      const Vector3 w = X.head<3>(), u = velocity_at(X, point), moved = sign * F.cross(w);
-      for (int k = 0; k < 3; k++) {
-        c.bar.force[row + static_cast<size_t>(k)] += sign * u[k];
-        if (type == mjEQ_WELD) c.bar.force[row + 3 + static_cast<size_t>(k)] += sign * w[k];
-      }
-      c.sweep.W[static_cast<size_t>(body)] += wrench_at(point, Vector3::Zero(), moved);
-      const Vec to = c.bar.params[sites ? Parameter::kSitePos : Parameter::kEqData];
-      if (!to.empty()) {
-        const int at = sites ? 3 * object : mjNEQDATA * id + anchor;
-        Eigen::Map<Vector3>(&to[static_cast<size_t>(at)]) +=
-            Rotation(d->xmat + 9 * body).transpose() * moved;
+      const Vector3 u = velocity_at(X, from_origin(m, d, body, world.data()));
+      for (int k = 0; k < 3; k++) velocity[k] += sign * u[k];
+      w += sign * X.head<3>();
+      mju_copy4(quat[side], d->xquat + 4 * body);
+      if (sites) {
+        mju_mulQuat(quat[side], d->xquat + 4 * body, m->site_quat + 4 * object);
+      } else if (side == 0) {
+        mju_mulQuat(quat[side], d->xquat + 4 * body, data + 6);
       }
     }
+    if (type == mjEQ_WELD) {
+      // ½ torquescale vec(conj(q2) ω q1)
+      const mjtNum turn[4] = {0, w[0], w[1], w[2]};
+      mjtNum conjugate[4], product[4];
+      mju_negQuat(conjugate, quat[1]);
+      mju_mulQuat(product, turn, quat[0]);
+      mju_mulQuat(product, conjugate, product);
+      for (int k = 0; k < 3; k++) velocity[3 + k] = 0.5 * data[10] * product[1 + k];
+    }
+    for (int k = 0; k < n; k++) {
+      const auto row = static_cast<size_t>(i + k);
+      if (velocity[k] != 0) c.bar.force[row] -= velocity[k];
+      c.workspace.rows_bar.J_lambda[row] -= f[row];
+    }
+    c.scratch.has_rows = true;
   }
 }
 
@@ -219,9 +229,7 @@ void force_sensors_finish(const SensorContext& c) {
   if (!c.scratch.has_bodies) return;
   const mjModel* m = c.m;
   Sweep& s = c.sweep;
-  s.L.y = c.workspace.zero;
   s.L.X = c.scratch.motion;
-  std::fill(s.L.X_bar.begin(), s.L.X_bar.end(), Vector6::Zero());
   inverse_dynamics_pullback(m, c.d, 1, s, c.bar.params);
   // what stands still has its weight
   for (int body = 1; body < static_cast<int>(m->nbody); body++) {

@@ -140,11 +140,8 @@ void scalar_sensors_finish(const SensorContext& c) {
   Sweep& s = c.sweep;
   SensorScratch& scratch = c.scratch;
   const bool rows = c.nefc() > 0 && (scratch.has_rows || scratch.has_contacts);
-  if (scratch.has_actuation || rows || scratch.has_tendons) {
-    s.use(m, c.d, scratch.qfrc_actuator, s.L);
-    s.use(m, c.d, c.workspace.zero, s.Q);
-  }
   if (scratch.has_actuation) {
+    s.use(m, c.d, scratch.qfrc_actuator, s.B);
     transmissions_pullback(c);
     const ActuationIn in{.in = &c.problem.in,
                          .lambda = scratch.qfrc_actuator,

@@ -89,6 +89,17 @@ bool reads_rows(int type) {
   }
 }
 
+// MuJoCo counts the forces of spatial tendons among the external ones of the bodies they pass: force
+// and torque sensors are the oracle's then.
+bool is_for_oracle(const mjModel* m, int sensor) {
+  const int type = m->sensor_type[sensor];
+  if (type != mjSENS_FORCE && type != mjSENS_TORQUE) return false;
+  for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
+    if (m->wrap_type[m->tendon_adr[i]] != mjWRAP_JOINT) return true;
+  }
+  return false;
+}
+
 bool reads_force(int type) {
   return type == mjSENS_TOUCH || type == mjSENS_FORCE || type == mjSENS_TORQUE ||
          type == mjSENS_JOINTLIMITFRC || type == mjSENS_TENDONLIMITFRC;
@@ -192,6 +203,7 @@ SensorNeeds::SensorNeeds(const mjModel* m, CVec sensordata_bar) {
     rows = rows || reads_rows(type);
     acceleration = acceleration || reads_acceleration(type);
     force = force || reads_force(type);
+    oracle = oracle || is_for_oracle(m, i);
   });
 }
 
@@ -261,6 +273,11 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
       x->assign(static_cast<size_t>(c.nefc()), 0.0);
     }
   }
+  // rows that have a cotangent beside those of velocities: of virtual motions (force_sensors_finish)
+  if (needs.rows) {
+    s.use(m, d, workspace.zero, s.L);
+    s.use(m, d, workspace.zero, s.Q);
+  }
   if (m->ncam > 0) mj_call("mj_camlight", [&] { mj_camlight(m, d); });
 
   for_each_cotangent(m, sensordata_bar, [&](int i, CVec s_bar) {
@@ -291,7 +308,7 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
   whole_sensors_finish(c);
   scalar_sensors_finish(c);
   if (m->ntendon > 0) {
-    tendon_pullback(m, d, workspace.tendons, {&s.L, &s.V, &s.Q, &s.U, &s.B, &s.C}, bar.qpos,
+    tendon_pullback(m, d, workspace.tendons, {&s.B, &s.V, &s.Q, &s.U, &s.G, &s.C}, bar.qpos,
                     bar.qvel, s, bar.params);
   }
   kinematics_pullback(m, d, s, bar.qpos, bar.qvel, bar.params);
@@ -301,6 +318,17 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
     const int dof = static_cast<int>(k);
     bar.qacc[k] += axis(d, dof).dot(s.A_bar[static_cast<size_t>(m->dof_bodyid[k])]);
   }
+}
+
+void split_sensors(const mjModel* m, CVec sensordata_bar, Vec analytic, Vec oracle) {
+  std::copy(sensordata_bar.begin(), sensordata_bar.end(), analytic.begin());
+  std::fill(oracle.begin(), oracle.end(), 0.0);
+  for_each_cotangent(m, sensordata_bar, [&](int i, CVec) {
+    if (!is_for_oracle(m, i)) return;
+    for (int k = m->sensor_adr[i]; k < m->sensor_adr[i] + m->sensor_dim[i]; k++) {
+      std::swap(analytic[static_cast<size_t>(k)], oracle[static_cast<size_t>(k)]);
+    }
+  });
 }
 
 bool sensor_parameter_is_for_oracle(const mjModel* m, CVec sensordata_bar, Parameter parameter) {

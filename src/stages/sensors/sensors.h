@@ -40,7 +40,12 @@ struct SensorNeeds {
   bool rows = false;          // rows of constraints
   bool acceleration = false;  // a or f: the solver
   bool force = false;         // f
+  bool oracle = false;        // one has no analytic pullback in this model
 };
+
+// The cotangents of sensors that have an analytic pullback in this model, and of those that are the
+// oracle's.
+void split_sensors(const mjModel* m, CVec sensordata_bar, Vec analytic, Vec oracle);
 
 // Cotangents of values beyond a sensor's cutoff become zero. value: what the sensors measured.
 void mask_cutoff(const mjModel* m, CVec sensordata, Vec sensordata_bar);
