@@ -87,6 +87,7 @@ class Model {
   int nbody() const;
   int nmocap() const;
   int nsite() const;
+  int ngeom() const;
   int ntangent() const { return 2 * nv() + na(); }  // size of a state's tangent
   double timestep() const;                          // [s]
 

@@ -10,6 +10,7 @@
 #include "adjoint/reverse_steps.h"
 #include "base/require.h"
 #include "diffmj/error.h"
+#include "diffmj/observables.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
 #include "mj/call.h"
@@ -73,10 +74,13 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   }
   const auto check = [&](const char* name, CVec x, int width) {
     if (x.empty()) return;
-    const size_t expected = size(t.nstep + 1, width);
-    require_size(
-        who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected, expected,
-        std::to_string(t.nstep + 1) + " x " + std::to_string(width) + " (one row per state)");
+    const int rows = cotangents.final_row ? 1 : t.nstep + 1;
+    const size_t expected = size(rows, width);
+    require_size(who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected,
+                 expected,
+                 std::to_string(rows) + " x " + std::to_string(width) +
+                     (cotangents.final_row ? " (final_row: the row of the last state)"
+                                           : " (one row per state)"));
     for (size_t i = 0; i < x.size(); i++) {
       if (!std::isfinite(x[i])) {
         throw InputError(who + ": the cotangent of " + name + " is not finite at row " +
@@ -89,10 +93,7 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("qpos_tangent", cotangents.qpos_tangent, t.nv);
   check("qvel", cotangents.qvel, t.nv);
   check("act", cotangents.act, t.na);
-  check("xpos", cotangents.xpos, 3 * t.nbody);
-  check("xquat", cotangents.xquat, 4 * t.nbody);
-  check("site_xpos", cotangents.site_xpos, 3 * model.nsite());
-  check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
+  for (const Observable& x : observables()) check(x.name, cotangents.*x.cotangent, x.size(model));
   require_force_cotangents(who, model, t, cotangents);
   for (const std::string& name : cotangents.params) (void)parameter_field(name);
   for (const std::string& name : cotangents.params) {
@@ -118,20 +119,36 @@ bool all_zero(CVec x) {
   return std::all_of(x.begin(), x.end(), [](double value) { return value == 0; });
 }
 
-// adds what the poses at state i receive
+// row i of a cotangent; empty where it has none
+CVec cotangent_row(const Trajectory& t, const Cotangents& c, CVec x, int i) {
+  if (c.final_row) return i == t.nstep ? x : CVec();
+  const size_t width = x.size() / size(t.nstep + 1, 1);
+  return x.subspan(static_cast<size_t>(i) * width, width);
+}
+
+// adds what the poses and velocities at state i receive
 void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i,
-                        Vec qpos_bar, const ParameterBar& params, Workspace& workspace) {
-  const auto part = [&](CVec x, int width) {
-    const CVec out = x.empty() ? x : x.subspan(size(i, width), size(1, width));
-    return all_zero(out) ? CVec() : out;
+                        Vec x_bar, const ParameterBar& params, Workspace& workspace) {
+  bool any = false;
+  const auto part = [&](CVec x) {
+    const CVec out = cotangent_row(t, c, x, i);
+    if (all_zero(out)) return CVec();
+    any = true;
+    return out;
   };
-  const PoseBar bar{.xpos = part(c.xpos, 3 * t.nbody),
-                    .xquat = part(c.xquat, 4 * t.nbody),
-                    .site_xpos = part(c.site_xpos, 3 * model.nsite()),
-                    .subtree_com = part(c.subtree_com, 3 * t.nbody)};
-  if (bar.xpos.empty() && bar.xquat.empty() && bar.site_xpos.empty() && bar.subtree_com.empty()) {
-    return;
-  }
+  const PoseBar bar{.xpos = part(c.xpos),
+                    .xquat = part(c.xquat),
+                    .xmat = part(c.xmat),
+                    .site_xpos = part(c.site_xpos),
+                    .site_xmat = part(c.site_xmat),
+                    .geom_xpos = part(c.geom_xpos),
+                    .geom_xmat = part(c.geom_xmat),
+                    .subtree_com = part(c.subtree_com),
+                    .body_linvel = part(c.body_linvel),
+                    .body_angvel = part(c.body_angvel),
+                    .site_linvel = part(c.site_linvel),
+                    .site_angvel = part(c.site_angvel)};
+  if (!any) return;
   const mjModel* m = model.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_kinematics", [&] {
@@ -139,30 +156,27 @@ void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangent
     mj_kinematics(m, d);
     mj_comPos(m, d);
   });
-  // nothing moves: poses alone
+  // poses and velocities alone: nothing accelerates
+  const auto nv = static_cast<size_t>(t.nv);
   Sweep& sweep = workspace.sweep;
-  body_accelerations(m, d, workspace.zero, workspace.zero, Vector3::Zero(), sweep);
+  body_accelerations(m, d, row(t.qvel, i, t.nv), workspace.zero, Vector3::Zero(), sweep);
   sweep.clear();
   poses_pullback(m, d, bar, sweep, params);
-  kinematics_pullback(m, d, sweep, qpos_bar, workspace.H_lambda, params);
+  kinematics_pullback(m, d, sweep, x_bar.first(nv), x_bar.subspan(nv, nv), params);
 }
 
 // adds the cotangent of state i
 void add_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i, Vec x_bar) {
   const auto nv = static_cast<size_t>(t.nv);
-  if (!c.qpos.empty()) {
-    qpos_cotangent_to_tangent(model, row(t.qpos, i, t.nq),
-                              c.qpos.subspan(size(i, t.nq), size(1, t.nq)), x_bar.first(nv));
+  if (const CVec bar = cotangent_row(t, c, c.qpos, i); !bar.empty()) {
+    qpos_cotangent_to_tangent(model, row(t.qpos, i, t.nq), bar, x_bar.first(nv));
   }
-  if (!c.qpos_tangent.empty()) {
-    eigen(x_bar.first(nv)) += eigen(c.qpos_tangent.subspan(size(i, t.nv), nv));
-  }
-  if (!c.qvel.empty()) {
-    eigen(x_bar.subspan(nv, nv)) += eigen(c.qvel.subspan(size(i, t.nv), nv));
-  }
-  if (!c.act.empty()) {
-    eigen(x_bar.subspan(2 * nv)) += eigen(c.act.subspan(size(i, t.na), size(1, t.na)));
-  }
+  const auto add = [&](CVec bar, Vec to) {
+    if (!bar.empty()) eigen(to) += eigen(bar);
+  };
+  add(cotangent_row(t, c, c.qpos_tangent, i), x_bar.first(nv));
+  add(cotangent_row(t, c, c.qvel, i), x_bar.subspan(nv, nv));
+  add(cotangent_row(t, c, c.act, i), x_bar.subspan(2 * nv));
 }
 
 void allocate(const Trajectory& t, double value, Gradient& g) {
@@ -239,7 +253,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
   const auto add = [&](int i) {
     add_cotangent(model, t, cotangents, i, x_bar);
-    add_pose_cotangent(model, t, cotangents, i, x_bar.first(nv), bar.params, workspace);
+    add_pose_cotangent(model, t, cotangents, i, x_bar, bar.params, workspace);
   };
   const bool discrete = model.options().adaptive.adjoint == Adjoint::kDiscrete;
   std::optional<ReverseSteps> steps;

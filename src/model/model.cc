@@ -424,6 +424,7 @@ int Model::nu() const { return impl_->nu; }
 int Model::nbody() const { return impl_->nbody; }
 int Model::nmocap() const { return impl_->nmocap; }
 int Model::nsite() const { return static_cast<int>(mj()->nsite); }
+int Model::ngeom() const { return static_cast<int>(mj()->ngeom); }
 double Model::timestep() const { return impl_->mj()->opt.timestep; }
 Integrator Model::integrator() const {
   if (impl_->tableau) return impl_->options.integrator;
