@@ -122,7 +122,7 @@ class LossParser {
   std::string parse_brackets() {
     const size_t end = text_.find(']', at_);
     if (end == std::string::npos) fail("expected ] after '" + rest() + "'");
-    const std::string index = text_.substr(at_, end - at_);
+    std::string index = text_.substr(at_, end - at_);
     at_ = end + 1;
     return index;
   }
