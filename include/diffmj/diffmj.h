@@ -8,6 +8,7 @@
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "diffmj/model.h"
+#include "diffmj/observables.h"
 #include "diffmj/rollout.h"
 #include "diffmj/sensors.h"
 #include "diffmj/serialize.h"

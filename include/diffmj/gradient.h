@@ -12,7 +12,8 @@
 
 namespace diffmj {
 
-// d(loss)/d(state) and d(loss)/d(pose) on every row of the trajectory; an empty span is zero.
+// d(loss)/d(state) and d(loss)/d(pose) on every row of the trajectory, or on the last one
+// (final_row); an empty span is zero.
 struct Cotangents {
   std::span<const double> qpos = {};  // (nstep + 1) x nq, ambient
   std::span<const double> qpos_tangent =
@@ -24,12 +25,23 @@ struct Cotangents {
   std::span<const double> xquat = {};        // (nstep + 1) x 4 nbody
   std::span<const double> site_xpos = {};    // (nstep + 1) x 3 nsite
   std::span<const double> subtree_com = {};  // (nstep + 1) x 3 nbody
+  std::span<const double> geom_xpos = {};    // (nstep + 1) x 3 ngeom
+  // Of rotation matrices, ambient: the 9 derivatives as if the 9 numbers were free. Only the part
+  // along rotations counts.
+  std::span<const double> xmat = {};       // (nstep + 1) x 9 nbody
+  std::span<const double> site_xmat = {};  // (nstep + 1) x 9 nsite
+  std::span<const double> geom_xmat = {};  // (nstep + 1) x 9 ngeom
+  // Of velocities.
+  std::span<const double> body_linvel = {}, body_angvel = {};  // (nstep + 1) x 3 nbody
+  std::span<const double> site_linvel = {}, site_angvel = {};  // (nstep + 1) x 3 nsite
   // Of the sensors at each state (sensordata(), sensors.h), in MuJoCo's layout. Of quaternions and
   // unit vectors all numbers count, as if they were free. Sensors that have no derivative must have
-  // zeros: InputError names them.
+  // zeros: UnsupportedError names them.
   std::span<const double> sensordata = {};  // (nstep + 1) x nsensordata
-  // Of the constraint forces of each step (constraint_forces(), rollout.h): nstep entries, each
-  // with a number per row of that step or empty.
+  // Every span above has one row, which belongs to the last state.
+  bool final_row = false;
+  // Of the constraint forces of each step (constraint_forces(), rollout.h): nstep entries, also
+  // with final_row, each with a number per row of that step or empty.
   std::span<const std::vector<double>> efc_force = {};
   // Fields of mjModel whose gradient is wanted too (parameter_names()).
   std::vector<std::string> params = {};

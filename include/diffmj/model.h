@@ -88,6 +88,7 @@ class Model {
   int nmocap() const;
   int nsite() const;
   int nsensordata() const;
+  int ngeom() const;
   int ntangent() const { return 2 * nv() + na(); }  // size of a state's tangent
   double timestep() const;                          // [s]
 

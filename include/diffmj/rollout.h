@@ -187,15 +187,23 @@ struct RolloutOptions {
                                                     std::span<const RolloutInput> inputs, int nstep,
                                                     const RolloutOptions& options = {});
 
-// Poses at every state of a trajectory, as mj_kinematics and mj_comPos give them: what a loss may
-// use beside the states.
+// Poses and velocities at every state of a trajectory: what a loss may use beside the states
+// (observables.h lists them). Poses are as mj_kinematics and mj_comPos give them, rotation matrices
+// row-major. Velocities are in world axes, as mj_objectVelocity gives them for mjOBJ_XBODY and
+// mjOBJ_SITE: those of a body are of the point xpos.
 struct Poses {
-  std::vector<double> xpos, xquat;  // (nstep + 1) x {3 nbody, 4 nbody}
-  std::vector<double> site_xpos;    // (nstep + 1) x 3 nsite
-  std::vector<double> subtree_com;  // (nstep + 1) x 3 nbody
+  std::vector<double> xpos, xquat, xmat;         // (nstep + 1) x {3, 4, 9} nbody
+  std::vector<double> site_xpos, site_xmat;      // (nstep + 1) x {3, 9} nsite
+  std::vector<double> geom_xpos, geom_xmat;      // (nstep + 1) x {3, 9} ngeom
+  std::vector<double> subtree_com;               // (nstep + 1) x 3 nbody
+  std::vector<double> body_linvel, body_angvel;  // (nstep + 1) x 3 nbody [m/s, rad/s]
+  std::vector<double> site_linvel, site_angvel;  // (nstep + 1) x 3 nsite [m/s, rad/s]
 };
-// Throws InputError if the trajectory belongs to another model.
-[[nodiscard]] Poses poses(const Model& model, const Trajectory& trajectory);
+// Computes the ones that are named; the others stay empty. Throws InputError if the trajectory
+// belongs to another model, or if a name is unknown.
+[[nodiscard]] Poses poses(const Model& model, const Trajectory& trajectory,
+                          const std::vector<std::string>& names = {"xpos", "xquat", "site_xpos",
+                                                                   "subtree_com"});
 
 // A contact of a step, in MuJoCo's words.
 struct ContactRecord {

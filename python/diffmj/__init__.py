@@ -5,10 +5,11 @@
     grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward sweep
     grad.qpos, grad.qvel, grad.ctrl
 
-A loss may also use poses (`traj.site_xpos`, ...) and constraint forces (`traj.constraint_forces`),
-and be differentiated in the model's parameters:
+A loss may also use poses and velocities (`traj.site_xpos`, `traj.body_linvel`, ...) and constraint
+forces (`traj.constraint_forces`), be one of the last state alone, and be differentiated in the
+model's parameters:
 
-    grad = traj.backward(site_xpos=dloss_dsite_xpos, params=["body_mass"])
+    grad = traj.backward(final={"site_xpos": dloss_dsite_xpos}, params=["body_mass"])
     grad.params["body_mass"]
 
 Adaptive steps, accurate through stiff contact, are a matter of the integrator:

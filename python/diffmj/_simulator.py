@@ -278,6 +278,11 @@ class Simulator:
         return self._model.nsensordata
 
     @property
+    def ngeom(self) -> int:
+        """Geoms."""
+        return self._model.ngeom
+
+    @property
     def timestep(self) -> float:
         """The model's step of time [s]."""
         return self._model.timestep

@@ -29,6 +29,14 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "xquat": ("nbody", "4"),
     "site_xpos": ("nsite", "3"),
     "subtree_com": ("nbody", "3"),
+    "geom_xpos": ("ngeom", "3"),
+    "xmat": ("nbody", "3", "3"),
+    "site_xmat": ("nsite", "3", "3"),
+    "geom_xmat": ("ngeom", "3", "3"),
+    "body_linvel": ("nbody", "3"),
+    "body_angvel": ("nbody", "3"),
+    "site_linvel": ("nsite", "3"),
+    "site_angvel": ("nsite", "3"),
     "sensordata": ("nsensordata",),
 }
 
@@ -279,18 +287,14 @@ class Trajectory:
             )
         return out if self._batched else out[0]
 
-    @cached_property
-    def _poses(self) -> _diffmj.PosesBatch:
-        return _diffmj.poses(self._sim._model, self._record)
-
     def _pose(self, name: str) -> Array:
-        x = getattr(self._poses, name)
+        x = _diffmj.poses(self._sim._model, self._record, name)
         return self._array(x.reshape(*x.shape[:2], *self._row(name)))
 
     @cached_property
     def xpos(self) -> Array:
         """(nstep + 1, nbody, 3): positions of the bodies at each state, as mj_kinematics gives
-        them [m]. Poses are computed when the first of them is read.
+        them [m]. Each array of poses or velocities is computed when it is first read.
         """
         return self._pose("xpos")
 
@@ -338,6 +342,50 @@ class Trajectory:
             return _diffmj.sensor_range(self._sim._model, name)
         except InputError as error:
             raise InputError(f"{who}: {error}") from None
+
+    @cached_property
+    def geom_xpos(self) -> Array:
+        """(nstep + 1, ngeom, 3): positions of the geoms at each state [m]."""
+        return self._pose("geom_xpos")
+
+    @cached_property
+    def xmat(self) -> Array:
+        """(nstep + 1, nbody, 3, 3): rotation matrices of the bodies at each state; columns are the
+        axes of the body in the world.
+        """
+        return self._pose("xmat")
+
+    @cached_property
+    def site_xmat(self) -> Array:
+        """(nstep + 1, nsite, 3, 3): rotation matrices of the sites at each state."""
+        return self._pose("site_xmat")
+
+    @cached_property
+    def geom_xmat(self) -> Array:
+        """(nstep + 1, ngeom, 3, 3): rotation matrices of the geoms at each state."""
+        return self._pose("geom_xmat")
+
+    @cached_property
+    def body_linvel(self) -> Array:
+        """(nstep + 1, nbody, 3): velocity of the point xpos of each body, in world axes, as
+        mj_objectVelocity gives it for mjOBJ_XBODY [m/s].
+        """
+        return self._pose("body_linvel")
+
+    @cached_property
+    def body_angvel(self) -> Array:
+        """(nstep + 1, nbody, 3): angular velocity of each body, in world axes [rad/s]."""
+        return self._pose("body_angvel")
+
+    @cached_property
+    def site_linvel(self) -> Array:
+        """(nstep + 1, nsite, 3): velocity of each site, in world axes [m/s]."""
+        return self._pose("site_linvel")
+
+    @cached_property
+    def site_angvel(self) -> Array:
+        """(nstep + 1, nsite, 3): angular velocity of each site, in world axes [rad/s]."""
+        return self._pose("site_angvel")
 
     @cached_property
     def steps(self) -> np.recarray[Any, Any]:
@@ -432,17 +480,25 @@ class Trajectory:
         efc_force: (
             Mapping[int, npt.ArrayLike] | Sequence[Mapping[int, npt.ArrayLike] | None] | None
         ) = None,
+        geom_xpos: npt.ArrayLike | None = None,
+        xmat: npt.ArrayLike | None = None,
+        site_xmat: npt.ArrayLike | None = None,
+        geom_xmat: npt.ArrayLike | None = None,
+        body_linvel: npt.ArrayLike | None = None,
+        body_angvel: npt.ArrayLike | None = None,
+        site_linvel: npt.ArrayLike | None = None,
+        site_angvel: npt.ArrayLike | None = None,
+        final: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Gradient:
         """Pulls d(loss)/d(states), d(loss)/d(poses) and d(loss)/d(constraint forces) back to
         d(loss)/d(inputs): the derivative of the steps that were taken, with the constraint solver
         at its converged solution, or what the simulator's `adjoint` asks for instead.
 
         Every array has one row per state, nstep + 1 rows, as the arrays of this trajectory do (and
-        B first, with a batch). A loss of the final state only has zeros in all other rows:
+        B first, with a batch). A loss of the final state only needs the last row, which `final`
+        takes:
 
-            final = np.zeros_like(traj.qpos)
-            final[..., -1, :] = dloss_dqpos_final
-            grad = traj.backward(qpos=final)
+            grad = traj.backward(final={"qpos": dloss_dqpos_final})  # (nq,)
 
         Args:
             qpos: (nstep + 1, nq), derivatives with respect to MuJoCo's coordinates.
@@ -461,10 +517,22 @@ class Trajectory:
             efc_force: of the constraint forces (`constraint_forces`), a dict from the number of a
                 step to an array (nefc,) with the rows of that step; steps that are not in it are
                 zero. With a batch a list of them, one per rollout, or None where it is zero.
+            geom_xpos: (nstep + 1, ngeom, 3), of the positions of geoms.
+            xmat: (nstep + 1, nbody, 3, 3), of the rotation matrices of bodies: derivatives as if
+                the nine numbers of a matrix were free. Only the part along rotations counts.
+            site_xmat: (nstep + 1, nsite, 3, 3), of those of sites.
+            geom_xmat: (nstep + 1, ngeom, 3, 3), of those of geoms.
+            body_linvel: (nstep + 1, nbody, 3), of the velocities of bodies, in world axes.
+            body_angvel: (nstep + 1, nbody, 3), of their angular velocities.
+            site_linvel: (nstep + 1, nsite, 3), of the velocities of sites, in world axes.
+            site_angvel: (nstep + 1, nsite, 3), of their angular velocities.
+            final: of the last state alone: a dict from the names above (but params and efc_force)
+                to one row, for example {"qpos": x} with shape (nq,), with a batch (B, nq). It may
+                be given beside arrays of all rows: they add.
 
         Raises:
             InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
-                parameter, no such step, or a single rollout that failed.
+                parameter or name in `final`, no such step, or a single rollout that failed.
             UnsupportedError: params or efc_force, and the model's gradient path is "differences";
                 efc_force, and the integrator is RK4 or an explicit Runge-Kutta method;
                 sensordata, and a sensor whose cotangent is not zero has no derivative (a
@@ -484,15 +552,31 @@ class Trajectory:
             "xquat": xquat,
             "site_xpos": site_xpos,
             "subtree_com": subtree_com,
+            "geom_xpos": geom_xpos,
+            "xmat": xmat,
+            "site_xmat": site_xmat,
+            "geom_xmat": geom_xmat,
+            "body_linvel": body_linvel,
+            "body_angvel": body_angvel,
+            "site_linvel": site_linvel,
+            "site_angvel": site_angvel,
             "sensordata": self._sensor_cotangents(sensordata),
         }
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
-        if not rows and efc_force is None:
-            raise InputError(f"backward: give at least one of {', '.join(given)} and efc_force")
+        last = self._final_cotangents(final)
+        if not rows and not last and efc_force is None:
+            raise InputError(
+                f"backward: give at least one of {', '.join(given)}, final and efc_force"
+            )
+        final_row = bool(last) and not rows
         names = _parameters(params)
         forces = [] if efc_force is None else self._force_cotangents(efc_force)
         cotangents = _diffmj.CotangentArrays(
-            **rows, efc_force=forces, nstep=self.nstep, params=names
+            last if final_row else self._with_last(rows, last),
+            final_row=final_row,
+            efc_force=forces,
+            nstep=self.nstep,
+            params=names,
         )
         if self._batched:
             out = _diffmj.rollout_pullback_batch(
@@ -559,42 +643,85 @@ class Trajectory:
             return (width,)
         return (nrow,) if width == 1 else (nrow, width)
 
-    def _cotangent(self, name: str, value: npt.ArrayLike) -> Array:
-        array = to_array("backward", name, value)
-        expected = (self.nstep + 1, *self._row(name))
-        words = f"nstep + 1, {', '.join(_ROWS[name])}"
+    def _cotangent(self, name: str, value: npt.ArrayLike, final: bool = False) -> Array:
+        """Two dimensions: one row per rollout."""
+        label = f"final[{name!r}]" if final else name
+        array = to_array("backward", label, value)
+        expected, dims = self._row(name), list(_ROWS[name])
+        if not final:
+            expected, dims = (self.nstep + 1, *expected), ["nstep + 1", *dims]
         if self._batched:
-            expected = (len(self._record), *expected)
-            words = f"B, {words}"
+            expected, dims = (len(self._record), *expected), ["B", *dims]
         if array.shape != expected:
+            words = ", ".join(dims) + ("," if len(dims) == 1 else "")
             raise InputError(
-                f"backward: {name} has shape {array.shape}, expected ({words}) = {expected}: one "
-                "row per state; for a loss of the final state only, fill the other rows with zeros"
+                f"backward: {label} has shape {array.shape}, expected ({words}) = {expected}: "
+                + (
+                    "the row of the last state"
+                    if final
+                    else "one row per state; for a loss of the final state only, use "
+                    f"final={{{name!r}: ...}}"
+                )
             )
         # the rows that a failed rollout of a batch did not reach are NaN, and so is its gradient
         counts = np.asarray(self._record.ok).reshape(-1, *(1,) * len(expected[1:]))
-        require_finite("backward", name, array, counts if self._batched else True)
+        require_finite("backward", label, array, counts if self._batched else True)
         return array.reshape(len(self._record), -1)
 
-    def _sensor_cotangents(self, value: Any) -> Any:
+    def _sensor_cotangents(self, value: Any, final: bool = False) -> Any:
         """Cotangents by name become an array of all sensors."""
         if not isinstance(value, Mapping):
             return value
         who = "backward"
-        lead = (len(self._record), self.nstep + 1) if self._batched else (self.nstep + 1,)
-        words = "B, nstep + 1" if self._batched else "nstep + 1"
+        dimensions = {"B": len(self._record)} if self._batched else {}
+        if not final:
+            dimensions["nstep + 1"] = self.nstep + 1
+        lead = tuple(dimensions.values())
         out = np.zeros((*lead, self._sim.nsensordata))
         for name, numbers in value.items():
+            label = f"{'final: ' if final else ''}sensordata['{name}']"
             begin, size = self._sensor_range(f"{who}: sensordata", name)
-            array = to_array(who, f"sensordata['{name}']", numbers)
+            array = to_array(who, label, numbers)
             if size == 1 and array.shape == lead:
                 array = array[..., None]
             if array.shape != (*lead, size):
+                words = ", ".join((*dimensions, "dim"))
                 raise InputError(
-                    f"{who}: sensordata['{name}'] has shape {array.shape}, expected ({words}, "
-                    f"{size}) = {(*lead, size)}: one row per state"
+                    f"{who}: {label} has shape {array.shape}, expected ({words}) = "
+                    f"{(*lead, size)}"
                 )
             out[..., begin : begin + size] += array
+        return out
+
+    def _final_cotangents(self, final: Any) -> dict[str, Array]:
+        if final is None:
+            return {}
+        if not isinstance(final, Mapping):
+            raise InputError(
+                f"backward: final is a {type(final).__name__}, expected a dict from names to rows, "
+                "for example {'qpos': x}"
+            )
+        for name in final:
+            if name not in _ROWS:
+                raise InputError(
+                    f"backward: final has {name!r}, expected names among {', '.join(_ROWS)}"
+                )
+        given = dict(final)
+        given["sensordata"] = self._sensor_cotangents(given.get("sensordata"), final=True)
+        return {
+            name: self._cotangent(name, x, final=True) for name, x in given.items() if x is not None
+        }
+
+    def _with_last(self, rows: dict[str, Array], last: dict[str, Array]) -> dict[str, Array]:
+        """Cotangents of all rows, with those of the last row added."""
+        out = dict(rows)
+        for name, x in last.items():
+            nrollout, width = x.shape
+            whole = np.zeros((nrollout, self.nstep + 1, width))
+            if name in rows:
+                whole += rows[name].reshape(whole.shape)
+            whole[:, -1] += x
+            out[name] = whole.reshape(nrollout, -1)
         return out
 
     def _force_cotangents(self, value: Any) -> list[dict[int, Array]]:

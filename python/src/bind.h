@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +23,7 @@
 
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
+#include "diffmj/observables.h"
 #include "diffmj/rollout.h"
 
 namespace diffmj::python {
@@ -34,12 +37,15 @@ void bind_gradient(nb::module_& m);
 void bind_check(nb::module_& m);
 
 // An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
-using Rows = std::optional<nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+using RowArray = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Rows = std::optional<RowArray>;
 
+inline std::span<const double> row(const RowArray& rows, size_t i) {
+  const size_t width = rows.shape(1);
+  return {rows.data() + (rows.shape(0) == 1 ? 0 : i) * width, width};
+}
 inline std::span<const double> row(const Rows& rows, size_t i) {
-  if (!rows) return {};
-  const size_t width = rows->shape(1);
-  return {rows->data() + (rows->shape(0) == 1 ? 0 : i) * width, width};
+  return rows ? row(*rows, i) : std::span<const double>();
 }
 
 // RolloutInput, as arrays of a batch.
@@ -68,32 +74,30 @@ struct TrajectoryBatch {
   int nstep = 0;
 };
 
-// Poses of such trajectories: batch x rows x width, NaN where a rollout did not get to.
-struct PosesBatch {
-  size_t batch = 0, rows = 0;
-  Poses all = {};
-};
-
 // Cotangents, as arrays of a batch.
 struct CotangentArrays {
-  Rows qpos, qpos_tangent, qvel, act, xpos, xquat, site_xpos, subtree_com, sensordata;
+  std::map<std::string, RowArray> rows;  // by the name of the field of Cotangents
+  bool final_row = false;
   std::vector<std::vector<std::vector<double>>> efc_force;  // batch x nstep x nefc; empty: 0
   std::vector<std::string> params;
 
   Cotangents at(size_t i) const {
-    return {
-        .qpos = row(qpos, i),
-        .qpos_tangent = row(qpos_tangent, i),
-        .qvel = row(qvel, i),
-        .act = row(act, i),
-        .xpos = row(xpos, i),
-        .xquat = row(xquat, i),
-        .site_xpos = row(site_xpos, i),
-        .subtree_com = row(subtree_com, i),
-        .sensordata = row(sensordata, i),
+    const auto given = [&](const char* name) {
+      const auto found = rows.find(name);
+      return found == rows.end() ? std::span<const double>() : row(found->second, i);
+    };
+    Cotangents out{
+        .qpos = given("qpos"),
+        .qpos_tangent = given("qpos_tangent"),
+        .qvel = given("qvel"),
+        .act = given("act"),
+        .sensordata = given("sensordata"),
+        .final_row = final_row,
         .efc_force = efc_force.empty() ? std::span<const std::vector<double>>() : efc_force.at(i),
         .params = params,
     };
+    for (const Observable& x : observables()) out.*x.cotangent = given(x.name);
+    return out;
   }
 };
 
@@ -104,12 +108,12 @@ struct GradientBatch {
 // Of properties that return arrays: each array says itself what keeps its numbers alive.
 inline constexpr auto kOwner = nb::rv_policy::automatic;
 
-// A new array that owns its numbers.
-template <class T>
-nb::ndarray<nb::numpy, T> new_array(std::vector<T> values, std::initializer_list<size_t> shape) {
+// A new array that owns its numbers. Array may be one of const numbers: read-only.
+template <class T, class Array = nb::ndarray<nb::numpy, T>>
+Array new_array(std::vector<T> values, std::initializer_list<size_t> shape) {
   auto* owned = new std::vector<T>(std::move(values));
   const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(owned->data(), shape, owner);
+  return Array(owned->data(), shape, owner);
 }
 
 // Polls Python's signals while C++ runs without the lock, and keeps what a handler raised.

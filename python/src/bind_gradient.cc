@@ -1,5 +1,4 @@
 // include/diffmj/gradient.h
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
@@ -65,21 +64,14 @@ void bind_gradient(nb::module_& m) {
                               "Cotangents of rollouts: one row each, or one row that all share.")
       .def(
           "__init__",
-          [](CotangentArrays* self, Rows qpos, Rows qpos_tangent, Rows qvel, Rows act, Rows xpos,
-             Rows xquat, Rows site_xpos, Rows subtree_com, Rows sensordata,
+          [](CotangentArrays* self, std::map<std::string, RowArray> rows, bool final_row,
              const std::vector<ForceRows>& efc_force, size_t nstep,
              std::vector<std::string> params) {
-            new (self) CotangentArrays{std::move(qpos),           std::move(qpos_tangent),
-                                       std::move(qvel),           std::move(act),
-                                       std::move(xpos),           std::move(xquat),
-                                       std::move(site_xpos),      std::move(subtree_com),
-                                       std::move(sensordata),     by_step(efc_force, nstep),
+            new (self) CotangentArrays{std::move(rows), final_row, by_step(efc_force, nstep),
                                        std::move(params)};
           },
-          nb::kw_only(), "qpos"_a = nb::none(), "qpos_tangent"_a = nb::none(),
-          "qvel"_a = nb::none(), "act"_a = nb::none(), "xpos"_a = nb::none(),
-          "xquat"_a = nb::none(), "site_xpos"_a = nb::none(), "subtree_com"_a = nb::none(),
-          "sensordata"_a = nb::none(), "efc_force"_a, "nstep"_a, "params"_a,
+          "rows"_a, nb::kw_only(), "final_row"_a, "efc_force"_a, "nstep"_a, "params"_a,
+          "rows: by name, \"qpos\", \"site_xpos\", ...; final_row: of the last state alone. "
           "efc_force: for each rollout, arrays by the number of their step; empty: 0.");
 
   nb::class_<GradientBatch>(m, "GradientBatch", "Gradients of rollouts: batch x size.")

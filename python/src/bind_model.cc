@@ -178,6 +178,7 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("nmocap", &Model::nmocap, "Mocap bodies.")
       .def_prop_ro("nsite", &Model::nsite, "Sites.")
       .def_prop_ro("nsensordata", &Model::nsensordata, "Numbers that the sensors measure.")
+      .def_prop_ro("ngeom", &Model::ngeom, "Geoms.")
       .def_prop_ro("timestep", &Model::timestep, "The model's step of time [s].")
       .def_prop_ro("interval", &Model::interval, "Time between rows of a trajectory [s].")
       .def_prop_ro("is_adaptive", &Model::is_adaptive,

@@ -30,7 +30,7 @@ ReadOnly field(const TrajectoryBatch& batch, std::vector<double> Trajectory::*me
     const std::vector<double>& from = batch.items[i].*member;
     std::copy(from.begin(), from.end(), all.begin() + static_cast<ptrdiff_t>(i * size));
   }
-  return ReadOnly(new_array(std::move(all), shape));
+  return new_array<double, ReadOnly>(std::move(all), shape);
 }
 
 int width(const TrajectoryBatch& batch, int Trajectory::*member) {
@@ -52,31 +52,20 @@ nb::ndarray<nb::numpy, int32_t> steps(const TrajectoryBatch& batch) {
   return new_array(std::move(all), {batch.items.size(), nstep, 3});
 }
 
-PosesBatch poses_of(const Model& model, const TrajectoryBatch& batch, Signals& signals) {
-  PosesBatch out{.batch = batch.items.size(), .rows = static_cast<size_t>(batch.nstep) + 1};
-  for (size_t i = 0; i < out.batch; i++) {
+// one observable of every trajectory: batch x rows x width, NaN where a rollout did not get to
+std::vector<double> poses_of(const Model& model, const TrajectoryBatch& batch,
+                             const Observable& what, Signals& signals) {
+  const size_t size = static_cast<size_t>(batch.nstep + 1) * static_cast<size_t>(what.size(model));
+  std::vector<double> all;
+  for (size_t i = 0; i < batch.items.size(); i++) {
     if (signals.raised()) throw Interrupted("poses: interrupted");
-    const Poses one = poses(model, batch.items[i]);
-    const size_t reached = static_cast<size_t>(batch.items[i].nstep) + 1;
-    for (const auto member :
-         {&Poses::xpos, &Poses::xquat, &Poses::site_xpos, &Poses::subtree_com}) {
-      const std::vector<double>& from = one.*member;
-      std::vector<double>& to = out.all.*member;
-      const size_t size = out.rows * (from.size() / reached);
-      if (i == 0) to.assign(out.batch * size, std::numeric_limits<double>::quiet_NaN());
-      std::copy(from.begin(), from.end(), to.begin() + static_cast<ptrdiff_t>(i * size));
-    }
+    Poses one = poses(model, batch.items[i], {what.name});
+    std::vector<double>& from = one.*what.values;
+    if (batch.items.size() == 1 && from.size() == size) return std::move(from);
+    if (i == 0) all.assign(batch.items.size() * size, std::numeric_limits<double>::quiet_NaN());
+    std::copy(from.begin(), from.end(), all.begin() + static_cast<ptrdiff_t>(i * size));
   }
-  return out;
-}
-
-// looked at in place
-auto pose(std::vector<double> Poses::*member) {
-  return [member](const PosesBatch& x) {
-    const std::vector<double>& all = x.all.*member;
-    const size_t rows = x.batch * x.rows;
-    return ReadOnly(all.data(), {x.batch, x.rows, rows == 0 ? 0 : all.size() / rows}, nb::find(x));
-  };
+  return all;
 }
 
 // a copy of a C++ array
@@ -258,12 +247,6 @@ void bind_rollout(nb::module_& m) {
         return out;
       });
 
-  nb::class_<PosesBatch>(m, "PosesBatch", "Poses at every state: batch x rows x width.")
-      .def_prop_ro("xpos", pose(&Poses::xpos), kOwner)
-      .def_prop_ro("xquat", pose(&Poses::xquat), kOwner)
-      .def_prop_ro("site_xpos", pose(&Poses::site_xpos), kOwner)
-      .def_prop_ro("subtree_com", pose(&Poses::subtree_com), kOwner);
-
   nb::class_<ContactRecord>(m, "ContactRecord", "A contact of a step.")
       .def_prop_ro("geom", [](const ContactRecord& x) { return std::pair(x.geom[0], x.geom[1]); })
       .def_prop_ro(
@@ -332,11 +315,17 @@ void bind_rollout(nb::module_& m) {
       "model"_a, "name"_a, "Where the numbers of a sensor begin in sensordata, and how many.");
   m.def(
       "poses",
-      [](const Model& model, const TrajectoryBatch& batch) {
+      [](const Model& model, const TrajectoryBatch& batch, const std::string& name) {
         Signals signals;
-        return signals.run([&] { return poses_of(model, batch, signals); });
+        const Observable& what = observable(name);
+        std::vector<double> all =
+            signals.run([&] { return poses_of(model, batch, what, signals); });
+        return new_array<double, ReadOnly>(
+            std::move(all), {batch.items.size(), static_cast<size_t>(batch.nstep) + 1,
+                             static_cast<size_t>(what.size(model))});
       },
-      "model"_a, "trajectories"_a, "Poses at every state.");
+      "model"_a, "trajectories"_a, "name"_a,
+      "One observable at every state: batch x rows x width, read-only.");
   m.def(
       "constraint_forces",
       [](const Model& model, const TrajectoryBatch& batch, size_t rollout, int step) {

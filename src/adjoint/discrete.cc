@@ -11,6 +11,7 @@
 #include "adjoint/sensors.h"
 #include "base/require.h"
 #include "diffmj/error.h"
+#include "diffmj/observables.h"
 #include "diffmj/sensors.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
@@ -93,10 +94,13 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   }
   const auto check = [&](const char* name, CVec x, int width) {
     if (x.empty()) return;
-    const size_t expected = size(t.nstep + 1, width);
-    require_size(
-        who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected, expected,
-        std::to_string(t.nstep + 1) + " x " + std::to_string(width) + " (one row per state)");
+    const int rows = cotangents.final_row ? 1 : t.nstep + 1;
+    const size_t expected = size(rows, width);
+    require_size(who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected,
+                 expected,
+                 std::to_string(rows) + " x " + std::to_string(width) +
+                     (cotangents.final_row ? " (final_row: the row of the last state)"
+                                           : " (one row per state)"));
     for (size_t i = 0; i < x.size(); i++) {
       if (!std::isfinite(x[i])) {
         throw InputError(who + ": the cotangent of " + name + " is not finite at row " +
@@ -109,11 +113,8 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   check("qpos_tangent", cotangents.qpos_tangent, t.nv);
   check("qvel", cotangents.qvel, t.nv);
   check("act", cotangents.act, t.na);
-  check("xpos", cotangents.xpos, 3 * t.nbody);
-  check("xquat", cotangents.xquat, 4 * t.nbody);
-  check("site_xpos", cotangents.site_xpos, 3 * model.nsite());
-  check("subtree_com", cotangents.subtree_com, 3 * t.nbody);
-  check("sensordata", cotangents.sensordata, static_cast<int>(model.mj()->nsensordata));
+  for (const Observable& x : observables()) check(x.name, cotangents.*x.cotangent, x.size(model));
+  check("sensordata", cotangents.sensordata, model.nsensordata());
   require_sensor_cotangents(who, model, cotangents.sensordata);
   require_force_cotangents(who, model, t, cotangents);
   for (const std::string& name : cotangents.params) (void)parameter_field(name);
@@ -140,20 +141,36 @@ bool all_zero(CVec x) {
   return std::all_of(x.begin(), x.end(), [](double value) { return value == 0; });
 }
 
-// adds what the poses at state i receive
+// row i of a cotangent; empty where it has none
+CVec cotangent_row(const Trajectory& t, const Cotangents& c, CVec x, int i) {
+  if (c.final_row) return i == t.nstep ? x : CVec();
+  const size_t width = x.size() / size(t.nstep + 1, 1);
+  return x.subspan(static_cast<size_t>(i) * width, width);
+}
+
+// adds what the poses and velocities at state i receive
 void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i,
-                        Vec qpos_bar, const ParameterBar& params, Workspace& workspace) {
-  const auto part = [&](CVec x, int width) {
-    const CVec out = x.empty() ? x : x.subspan(size(i, width), size(1, width));
-    return all_zero(out) ? CVec() : out;
+                        Vec x_bar, const ParameterBar& params, Workspace& workspace) {
+  bool any = false;
+  const auto part = [&](CVec x) {
+    const CVec out = cotangent_row(t, c, x, i);
+    if (all_zero(out)) return CVec();
+    any = true;
+    return out;
   };
-  const PoseBar bar{.xpos = part(c.xpos, 3 * t.nbody),
-                    .xquat = part(c.xquat, 4 * t.nbody),
-                    .site_xpos = part(c.site_xpos, 3 * model.nsite()),
-                    .subtree_com = part(c.subtree_com, 3 * t.nbody)};
-  if (bar.xpos.empty() && bar.xquat.empty() && bar.site_xpos.empty() && bar.subtree_com.empty()) {
-    return;
-  }
+  const PoseBar bar{.xpos = part(c.xpos),
+                    .xquat = part(c.xquat),
+                    .xmat = part(c.xmat),
+                    .site_xpos = part(c.site_xpos),
+                    .site_xmat = part(c.site_xmat),
+                    .geom_xpos = part(c.geom_xpos),
+                    .geom_xmat = part(c.geom_xmat),
+                    .subtree_com = part(c.subtree_com),
+                    .body_linvel = part(c.body_linvel),
+                    .body_angvel = part(c.body_angvel),
+                    .site_linvel = part(c.site_linvel),
+                    .site_angvel = part(c.site_angvel)};
+  if (!any) return;
   const mjModel* m = model.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_kinematics", [&] {
@@ -161,47 +178,63 @@ void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangent
     mj_kinematics(m, d);
     mj_comPos(m, d);
   });
-  // nothing moves: poses alone
+  // poses and velocities alone: nothing accelerates
+  const auto nv = static_cast<size_t>(t.nv);
   Sweep& sweep = workspace.sweep;
-  body_accelerations(m, d, workspace.zero, workspace.zero, Vector3::Zero(), sweep);
+  body_accelerations(m, d, row(t.qvel, i, t.nv), workspace.zero, Vector3::Zero(), sweep);
   sweep.clear();
   poses_pullback(m, d, bar, sweep, params);
-  kinematics_pullback(m, d, sweep, qpos_bar, workspace.H_lambda, params);
+  kinematics_pullback(m, d, sweep, x_bar.first(nv), x_bar.subspan(nv, nv), params);
 }
 
 // adds the cotangent of state i
 void add_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i, Vec x_bar) {
   const auto nv = static_cast<size_t>(t.nv);
-  if (!c.qpos.empty()) {
-    qpos_cotangent_to_tangent(model, row(t.qpos, i, t.nq),
-                              c.qpos.subspan(size(i, t.nq), size(1, t.nq)), x_bar.first(nv));
+  if (const CVec bar = cotangent_row(t, c, c.qpos, i); !bar.empty()) {
+    qpos_cotangent_to_tangent(model, row(t.qpos, i, t.nq), bar, x_bar.first(nv));
   }
-  if (!c.qpos_tangent.empty()) {
-    eigen(x_bar.first(nv)) += eigen(c.qpos_tangent.subspan(size(i, t.nv), nv));
-  }
-  if (!c.qvel.empty()) {
-    eigen(x_bar.subspan(nv, nv)) += eigen(c.qvel.subspan(size(i, t.nv), nv));
-  }
-  if (!c.act.empty()) {
-    eigen(x_bar.subspan(2 * nv)) += eigen(c.act.subspan(size(i, t.na), size(1, t.na)));
-  }
+  const auto add = [&](CVec bar, Vec to) {
+    if (!bar.empty()) eigen(to) += eigen(bar);
+  };
+  add(cotangent_row(t, c, c.qpos_tangent, i), x_bar.first(nv));
+  add(cotangent_row(t, c, c.qvel, i), x_bar.subspan(nv, nv));
+  add(cotangent_row(t, c, c.act, i), x_bar.subspan(2 * nv));
 }
 
-// The cotangents of the sensors, 0 where a value is beyond its cutoff.
-std::vector<double> masked_sensor_cotangents(const Model& model, const Trajectory& t,
-                                             CVec sensordata_bar) {
-  const mjModel* m = model.mj();
-  std::vector<double> out(sensordata_bar.begin(), sensordata_bar.end());
-  const bool any_cutoff = std::any_of(m->sensor_cutoff, m->sensor_cutoff + m->nsensor,
-                                      [](double cutoff) { return cutoff > 0; });
-  if (out.empty() || !any_cutoff) return out;
-  const std::vector<double> values = t.sensordata.empty() ? sensordata(model, t) : t.sensordata;
-  const int width = static_cast<int>(m->nsensordata);
-  for (int i = 0; i <= t.nstep; i++) {
-    mask_cutoff(m, row(values, i, width), Vec(out).subspan(size(i, width), size(1, width)));
+// The cotangents of the sensors at state i, 0 where a value is beyond its cutoff; empty: all are.
+class SensorCotangents {
+ public:
+  SensorCotangents(const Model& model, const Trajectory& t, const Cotangents& c,
+                   Workspace& workspace)
+      : model_(model), t_(t), c_(c), workspace_(workspace) {
+    const mjModel* m = model.mj();
+    has_cutoff_ = std::any_of(m->sensor_cutoff, m->sensor_cutoff + m->nsensor,
+                              [](double cutoff) { return cutoff > 0; });
   }
-  return out;
-}
+
+  // good until the next call
+  CVec at(int i) {
+    const CVec bars = c_.sensordata.empty() ? CVec() : cotangent_row(t_, c_, c_.sensordata, i);
+    if (all_zero(bars)) return {};
+    if (!has_cutoff_) return bars;
+    row_.assign(bars.begin(), bars.end());
+    if (t_.sensordata.empty()) {
+      evaluate_sensors_at(model_, state_input(t_, i), workspace_);
+      mask_cutoff(model_.mj(), CVec(workspace_.data->sensordata, row_.size()), row_);
+    } else {
+      mask_cutoff(model_.mj(), row(t_.sensordata, i, model_.nsensordata()), row_);
+    }
+    return all_zero(row_) ? CVec() : CVec(row_);
+  }
+
+ private:
+  const Model& model_;
+  const Trajectory& t_;
+  const Cotangents& c_;
+  Workspace& workspace_;
+  bool has_cutoff_ = false;
+  std::vector<double> row_;
+};
 
 void allocate(const Trajectory& t, double value, Gradient& g) {
   g.qpos.assign(size(1, t.nq), value);
@@ -277,20 +310,12 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
   const auto add = [&](int i) {
     add_cotangent(model, t, cotangents, i, x_bar);
-    add_pose_cotangent(model, t, cotangents, i, x_bar.first(nv), bar.params, workspace);
+    add_pose_cotangent(model, t, cotangents, i, x_bar, bar.params, workspace);
   };
-  const std::vector<double> sensor_bars =
-      masked_sensor_cotangents(model, t, cotangents.sensordata);
-  const auto sensor_row = [&](int i) {
-    const auto width = static_cast<size_t>(model.mj()->nsensordata);
-    if (sensor_bars.empty()) return CVec();
-    const CVec bars = CVec(sensor_bars).subspan(static_cast<size_t>(i) * width, width);
-    return all_zero(bars) ? CVec() : bars;
-  };
-  const auto add_sensors = [&](int i) {
-    const CVec sensors = sensor_row(i);
-    if (sensors.empty()) return;
-    state_sensors_pullback(impl, state_input(t, i), sensors,
+  SensorCotangents sensors(model, t, cotangents, workspace);
+  const auto add_sensors = [&](int i, CVec sensor_bar) {
+    if (sensor_bar.empty()) return;
+    state_sensors_pullback(impl, state_input(t, i), sensor_bar,
                            {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                            workspace);
   };
@@ -309,7 +334,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     continuous.emplace(model, t, bar, backsolve ? nullptr : &*steps, workspace);
   }
   add(t.nstep);
-  add_sensors(t.nstep);
+  add_sensors(t.nstep, sensors.at(t.nstep));
   add_inputs(t.nstep - 1);
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return SweepOutcome::kStopped;
@@ -318,9 +343,9 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
       x->setZero();
     }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
-    bar.sensordata = sensor_row(i);
-    const bool apart = !bar.sensordata.empty() && !step_takes_sensors(impl, bar.sensordata);
-    if (apart) bar.sensordata = {};
+    const CVec sensor_bar = sensors.at(i);
+    const bool apart = !sensor_bar.empty() && !step_takes_sensors(impl, sensor_bar);
+    bar.sensordata = apart ? CVec() : sensor_bar;
     if (continuous && !discrete) {
       if (!continuous->interval(i, bar, stop)) return SweepOutcome::kStopped;
     } else if (continuous) {
@@ -331,7 +356,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     } else {
       step_pullback(impl, step_input(t, i), row(t.qacc, i, t.nv), bar, workspace);
     }
-    if (apart) add_sensors(i);
+    if (apart) add_sensors(i, sensor_bar);
     add_inputs(i);
     if (i + 1 < t.nstep) add_row(bar.ctrl_end, i + 1, gradient.ctrl);
     if (!bar.x.allFinite() || !bar.ctrl.allFinite()) {

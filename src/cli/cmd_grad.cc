@@ -16,12 +16,16 @@ constexpr const char* kFooter = R"(The loss is a weighted sum of entries of the 
   qpos[2]           by number; also qvel[..], act[..]
   qvel[knee]        by joint, of a joint with one coordinate
   qpos[root,2]      by joint and coordinate
+  site_xpos[tip,2]  by site, body or geom (name or number) and coordinate; a matrix has 0 to 8, row by row.
+                    bodies: xpos, xquat, xmat, subtree_com, body_linvel, body_angvel;
+                    sites: site_xpos, site_xmat, site_linvel, site_angvel; geoms: geom_xpos, geom_xmat
   qvel              all entries, added; sum is qpos + qvel + act
   qpos[2] - 0.5*qvel[knee]
 
 Examples:
   diffmj grad humanoid.xml --nstep 50 --loss "qpos[2]"
   diffmj grad arm.xml --key home --ctrl "0.1 0 -0.2" --loss "qpos[elbow]+0.01*qvel" --every-step
+  diffmj grad arm.xml --nstep 50 --loss "site_xpos[tip,2] + 0.1*body_linvel[hand,0]"
   diffmj grad arm.xml --ctrl-file controls.csv --csv --output gradient.csv
   diffmj grad cube.xml --integrator tsit5 --rtol 1e-8 --interval 0.02 --checkpoints 50)";
 
@@ -78,13 +82,12 @@ int run(const GradCommand& command) {
   const Trajectory trajectory = run_rollout(setup);
   if (!trajectory.ok()) throw RolloutError(trajectory.message);
 
-  const LossValue at = evaluate_loss(loss, trajectory, command.every_step);
-  const Cotangents cotangents{
-      .qpos = at.qpos_bar, .qpos_tangent = {}, .qvel = at.qvel_bar, .act = at.act_bar};
+  const LossValue at = evaluate_loss(setup.model, loss, trajectory, command.every_step);
   Gradient gradient;
   {
     Progress progress("gradient");
-    gradient = rollout_pullback(setup.model, trajectory, cotangents, rollout_options(progress));
+    gradient =
+        rollout_pullback(setup.model, trajectory, at.cotangents(), rollout_options(progress));
   }
 
   if (command.csv) {

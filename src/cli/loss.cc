@@ -78,7 +78,10 @@ class LossParser {
     const double weight = sign * parse_weight();
     skip_blanks();
     const size_t begin = at_;
-    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_]))) at_++;
+    while (at_ < text_.size() &&
+           (std::isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) {
+      at_++;
+    }
     const std::string field = text_.substr(begin, at_ - begin);
     if (field == "sum") {
       for (auto* weights : {&loss_.qpos, &loss_.qvel, &loss_.act}) add_all(weight, *weights);
@@ -89,8 +92,13 @@ class LossParser {
     } else if (field == "act") {
       parse_entry(field, weight, loss_.act);
     } else {
+      std::string known = "qpos, qvel, act, sum";
+      for (const Observable& x : observables()) {
+        if (field == x.name) return parse_observable(x, weight);
+        known += ", " + std::string(x.name);
+      }
       at_ = begin;
-      fail("expected qpos, qvel, act or sum at '" + rest() + "'");
+      fail("expected one of " + known + " at '" + rest() + "'");
     }
   }
 
@@ -110,12 +118,18 @@ class LossParser {
     return weight;
   }
 
-  void parse_entry(const std::string& field, double weight, std::vector<double>& weights) {
-    if (!take('[')) return add_all(weight, weights);
+  // what is between brackets, the first of which was taken
+  std::string parse_brackets() {
     const size_t end = text_.find(']', at_);
     if (end == std::string::npos) fail("expected ] after '" + rest() + "'");
-    const std::string index = text_.substr(at_, end - at_);
+    std::string index = text_.substr(at_, end - at_);
     at_ = end + 1;
+    return index;
+  }
+
+  void parse_entry(const std::string& field, double weight, std::vector<double>& weights) {
+    if (!take('[')) return add_all(weight, weights);
+    const std::string index = parse_brackets();
     int begin = 0;
     int count = static_cast<int>(weights.size());
     std::string number = index;
@@ -135,6 +149,24 @@ class LossParser {
       number = comma == std::string::npos ? "0" : index.substr(comma + 1);
     }
     const int entry = begin + parse_index(number, what, count);
+    weights[static_cast<size_t>(entry)] += weight;
+  }
+
+  void parse_observable(const Observable& x, double weight) {
+    std::vector<double>& weights = loss_.observables[x.name];
+    weights.resize(static_cast<size_t>(x.size(model_)));
+    if (!take('[')) return add_all(weight, weights);
+    const std::string index = parse_brackets(), field = x.name;
+    const size_t comma = index.rfind(',');
+    const std::string name = index.substr(0, comma);
+    const int element =
+        is_number(name) ? parse_index(name, field, x.count(model_)) : find_element(x, name);
+    const std::string what = field + " of " + model_.element_name(x.element, element);
+    if (comma == std::string::npos) {
+      fail(what + " has " + std::to_string(x.width) + " entries; choose one, for instance " +
+           field + "[" + name + ",0]");
+    }
+    const int entry = x.width * element + parse_index(index.substr(comma + 1), what, x.width);
     weights[static_cast<size_t>(entry)] += weight;
   }
 
@@ -162,6 +194,17 @@ class LossParser {
     fail("joint '" + name + "' is not in the model; it has " + known);
   }
 
+  int find_element(const Observable& x, const std::string& name) const {
+    std::string known;
+    for (int i = 0; i < x.count(model_); i++) {
+      const std::string label = model_.element_name(x.element, i);
+      if (label.ends_with(" '" + name + "'")) return i;
+      known += (known.empty() ? "" : ", ") + label;
+    }
+    fail(std::string(x.name) + "[" + name + "]: '" + name + "' is not in the model; it has " +
+         (known.empty() ? "none" : known));
+  }
+
   static void add_all(double weight, std::vector<double>& weights) {
     for (double& w : weights) w += weight;
   }
@@ -178,22 +221,36 @@ Loss parse_loss(const Model& model, const std::string& text) {
   return LossParser(model, text).parse();
 }
 
-LossValue evaluate_loss(const Loss& loss, const Trajectory& trajectory, bool every_step) {
+Cotangents LossValue::cotangents() const {
+  Cotangents out{.qpos = qpos_bar, .qvel = qvel_bar, .act = act_bar, .final_row = final_row};
+  for (const auto& [name, bar] : observable_bars) out.*observable(name).cotangent = bar;
+  return out;
+}
+
+LossValue evaluate_loss(const Model& model, const Loss& loss, const Trajectory& trajectory,
+                        bool every_step) {
   LossValue out;
+  out.final_row = !every_step;
   const auto add = [&](const std::vector<double>& weights, const std::vector<double>& x,
                        std::vector<double>& x_bar) {
-    x_bar.assign(x.size(), 0);
     if (weights.empty()) return;
     const size_t first = every_step ? 0 : x.size() - weights.size();
+    x_bar.resize(x.size() - first);
     for (size_t i = first; i < x.size(); i++) {
       // loss = Σ w x
-      x_bar[i] = weights[i % weights.size()];
-      out.value += x_bar[i] * x[i];
+      x_bar[i - first] = weights[i % weights.size()];
+      out.value += x_bar[i - first] * x[i];
     }
   };
   add(loss.qpos, trajectory.qpos, out.qpos_bar);
   add(loss.qvel, trajectory.qvel, out.qvel_bar);
   add(loss.act, trajectory.act, out.act_bar);
+  std::vector<std::string> names;
+  for (const auto& [name, weights] : loss.observables) names.push_back(name);
+  const Poses observed = poses(model, trajectory, names);
+  for (const auto& [name, weights] : loss.observables) {
+    add(weights, observed.*observable(name).values, out.observable_bars[name]);
+  }
   return out;
 }
 

@@ -425,6 +425,7 @@ int Model::nbody() const { return impl_->nbody; }
 int Model::nmocap() const { return impl_->nmocap; }
 int Model::nsite() const { return static_cast<int>(mj()->nsite); }
 int Model::nsensordata() const { return static_cast<int>(mj()->nsensordata); }
+int Model::ngeom() const { return static_cast<int>(mj()->ngeom); }
 double Model::timestep() const { return impl_->mj()->opt.timestep; }
 Integrator Model::integrator() const {
   if (impl_->tableau) return impl_->options.integrator;

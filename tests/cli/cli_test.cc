@@ -214,10 +214,37 @@ TEST_F(CliTest, LossNamesJoints) {
   expect_error(run + "'qpos[root]'", 2, "qpos[root,0]");
 }
 
+TEST_F(CliTest, LossNamesElements) {
+  // the body of the slider is at (q, 0, 0) and moves with q'
+  const std::string start = "grad slider.xml --nstep 20 --key moving --loss ";
+  EXPECT_EQ(json(start + "'xpos[1,0]'")["gradient"], json(start + "'qpos[x]'")["gradient"]);
+  EXPECT_EQ(json(start + "'geom_xpos[0,0]'")["gradient"], json(start + "'qpos[x]'")["gradient"]);
+  EXPECT_EQ(json(start + "'body_linvel[1,0]'")["gradient"], json(start + "'qvel[x]'")["gradient"]);
+  EXPECT_EQ(json(start + "'body_linvel[1,0]'")["loss"]["value"], 3);
+  // a rotation matrix that does not turn
+  const Json still = json(start + "'2*xmat[1,0] - xmat[1,8] + 4*xpos[world,0]'");
+  EXPECT_EQ(still["loss"]["value"], 1);
+  EXPECT_EQ(still["gradient"]["qpos"][0], 0);
+  // --every-step adds over the states
+  const Json every = json(start + "'xpos[1,0] + qvel' --every-step");
+  EXPECT_EQ(every["gradient"], json(start + "'qpos + qvel' --every-step")["gradient"]);
+  EXPECT_NEAR(every["loss"]["value"], json(start + "'qpos + qvel' --every-step")["loss"]["value"],
+              1e-12);
+
+  const std::string run = "grad " + zoo("humanoid") + " --nstep 2 --csv --loss ";
+  EXPECT_EQ(diffmj(run + "'xpos[pelvis,2]'").out, diffmj(run + "'xpos[1,2]'").out);
+  EXPECT_EQ(diffmj(run + "'geom_xmat'").exit_code, 0);
+  expect_error(run + "'xpos[pelvis]'", 2, "xpos of body 'pelvis' has 3 entries");
+  expect_error(run + "'xquat[pelvis,4]'", 2, "'4' is not an index of xquat of body 'pelvis'");
+  expect_error(run + "'xpos[999,0]'", 2, "'999' is not an index of xpos");
+  expect_error(run + "'xpos[tail,0]'", 2, "'tail' is not in the model; it has body 'world'");
+  expect_error(start + "'site_xpos[tip,0]'", 2, "'tip' is not in the model; it has none");
+}
+
 TEST_F(CliTest, WrongLossIsOneLine) {
   const std::string run = "grad slider.xml --loss ";
-  expect_error(run + "''", 2, "expected qpos, qvel, act or sum");
-  expect_error(run + "xpos", 2, "expected qpos, qvel, act or sum at 'xpos'");
+  expect_error(run + "''", 2, "expected one of qpos, qvel, act, sum, xpos");
+  expect_error(run + "xvel", 2, "site_angvel at 'xvel'");
   expect_error(run + "'qpos[1]'", 2, "'1' is not an index of qpos, which has 1 entries");
   expect_error(run + "'qpos[99999999999]'", 2, "not an index");
   expect_error(run + "'act[0]'", 2, "not an index of act");

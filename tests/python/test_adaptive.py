@@ -550,7 +550,8 @@ def test_poses(adjoint):
     inputs = {"qvel": np.linspace(-1, 1, sim.nv), "ctrl": np.full((3, sim.nu), 0.3)}
     base = sim.rollout(**inputs)
     rng = np.random.default_rng(2)
-    names = ("xpos", "xquat", "site_xpos", "subtree_com")
+    names = ("xpos", "xquat", "site_xpos", "subtree_com", "geom_xpos", "xmat", "site_xmat")
+    names += ("geom_xmat", "body_linvel", "body_angvel", "site_linvel", "site_angvel")
     bars = {name: rng.standard_normal(getattr(base, name).shape) for name in names}
     tolerance = 1e-6 if adjoint == "discrete" else 1e-5
     assert_matches_differences(sim, inputs, bars, ["qvel", "ctrl"], tolerance, base=base)

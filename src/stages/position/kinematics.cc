@@ -101,6 +101,17 @@ void joint_parameters(const mjModel* m, const mjData* d, int joint, const Vector
   }
 }
 
+// torque that cotangents of a rotation matrix are: with R's columns r_j, δr_j = ω × r_j, so that
+// R_bar · δR = ω · Σ_j r_j × r_bar_j
+Vector3 matrix_torque(const mjtNum* xmat, CVec xmat_bar, int i) {
+  Vector3 T = Vector3::Zero();
+  if (xmat_bar.empty()) return T;
+  const Rotation R(xmat + 9 * static_cast<ptrdiff_t>(i)),
+      R_bar(&xmat_bar[9 * static_cast<size_t>(i)]);
+  for (int j = 0; j < 3; j++) T += Vector3(R.col(j)).cross(Vector3(R_bar.col(j)));
+  return T;
+}
+
 }  // namespace
 
 Sweep::Sweep(const mjModel* m) {
@@ -267,11 +278,14 @@ void geom_pullback(const mjModel* m, const mjData* d, int geom, const Vector6& w
 void poses_pullback(const mjModel* m, const mjData* d, const PoseBar& bar, Sweep& s,
                     const ParameterBar& params) {
   const auto vector3 = [](CVec x, int i) { return Vector3(&x[3 * static_cast<size_t>(i)]); };
+  const auto or_zero = [&](CVec x, int i) {
+    return x.empty() ? Vector3(Vector3::Zero()) : vector3(x, i);
+  };
   for (int body = 1; body < static_cast<int>(m->nbody); body++) {
     const auto b = static_cast<size_t>(body);
+    const mjtNum* xpos = d->xpos + 3 * body;
     if (!bar.xpos.empty()) {
-      s.W[b] += wrench_at(from_origin(m, d, body, d->xpos + 3 * body), Vector3::Zero(),
-                          vector3(bar.xpos, body));
+      s.W[b] += wrench_at(from_origin(m, d, body, xpos), Vector3::Zero(), vector3(bar.xpos, body));
     }
     if (!bar.xquat.empty()) {
       // δq = ½ (0, ω) q
@@ -280,20 +294,42 @@ void poses_pullback(const mjModel* m, const mjData* d, const PoseBar& bar, Sweep
       const Vector3 vec = q.tail<3>(), vec_bar = q_bar.tail<3>();
       s.W[b].head<3>() += 0.5 * (q[0] * vec_bar - q_bar[0] * vec + vec.cross(vec_bar));
     }
+    s.W[b].head<3>() += matrix_torque(d->xmat, bar.xmat, body);
+    if (!bar.body_linvel.empty() || !bar.body_angvel.empty()) {
+      point_force_pullback(body, from_origin(m, d, body, xpos), or_zero(bar.body_angvel, body),
+                           or_zero(bar.body_linvel, body), 1, s.V, s.W);
+    }
     if (!bar.subtree_com.empty() && m->body_subtreemass[body] < mjMINVAL) {
       // MuJoCo takes the body's own centre
       s.W_inertial[b] += wrench_at(from_origin(m, d, body, d->xipos + 3 * body), Vector3::Zero(),
                                    vector3(bar.subtree_com, body));
     }
   }
-  for (int site = 0; site < static_cast<int>(m->nsite) && !bar.site_xpos.empty(); site++) {
+
+  const bool sites = !bar.site_xpos.empty() || !bar.site_xmat.empty() || !bar.site_linvel.empty() ||
+                     !bar.site_angvel.empty();
+  for (int site = 0; site < static_cast<int>(m->nsite) && sites; site++) {
     const int body = m->site_bodyid[site];
-    const Vector3 F = vector3(bar.site_xpos, site);
-    s.W[static_cast<size_t>(body)] +=
-        wrench_at(from_origin(m, d, body, d->site_xpos + 3 * site), Vector3::Zero(), F);
+    const auto b = static_cast<size_t>(body);
+    const Vector3 at = from_origin(m, d, body, d->site_xpos + 3 * site);
+    const Vector3 v_bar = or_zero(bar.site_linvel, site);
+    s.V.X_bar[b] += wrench_at(at, or_zero(bar.site_angvel, site), v_bar);
+    // the site moves: v_bar · (ω × δat)
+    const Vector3 w = s.V.X[b].head<3>();
+    const Vector3 F = or_zero(bar.site_xpos, site) + v_bar.cross(w);
+    s.W[b] += wrench_at(at, matrix_torque(d->site_xmat, bar.site_xmat, site), F);
     if (const Vec to = params[Parameter::kSitePos]; !to.empty()) {
       row3(to, site) += Rotation(d->xmat + 9 * body).transpose() * F;
     }
+  }
+
+  const bool geoms = !bar.geom_xpos.empty() || !bar.geom_xmat.empty();
+  for (int geom = 0; geom < static_cast<int>(m->ngeom) && geoms; geom++) {
+    const Vector3 at = from_origin(m, d, m->geom_bodyid[geom], d->geom_xpos + 3 * geom);
+    geom_pullback(m, d, geom,
+                  wrench_at(at, matrix_torque(d->geom_xmat, bar.geom_xmat, geom),
+                            or_zero(bar.geom_xpos, geom)),
+                  s, params);
   }
   if (bar.subtree_com.empty()) return;
 

@@ -120,11 +120,17 @@ void kinematics_pullback(const mjModel* m, const mjData* d, Sweep& sweep, Vec qp
 void geom_pullback(const mjModel* m, const mjData* d, int geom, const Vector6& wrench, Sweep& sweep,
                    const ParameterBar& params);
 
-// Poses a loss may use. Cotangents of one state's poses; an empty span is zero.
+// Poses and velocities a loss may use. Cotangents of one state's; an empty span is zero.
 struct PoseBar {
-  CVec xpos, xquat, site_xpos, subtree_com;  // 3 nbody, 4 nbody, 3 nsite, 3 nbody
+  CVec xpos = {}, xquat = {}, xmat = {};    // {3, 4, 9} nbody
+  CVec site_xpos = {}, site_xmat = {};      // {3, 9} nsite
+  CVec geom_xpos = {}, geom_xmat = {};      // {3, 9} ngeom
+  CVec subtree_com = {};                    // 3 nbody
+  CVec body_linvel = {}, body_angvel = {};  // 3 nbody
+  CVec site_linvel = {}, site_angvel = {};  // 3 nsite
 };
-// Adds their wrenches to the sweep, and to site_pos.
+// Adds their wrenches to the sweep, cotangents of velocities to V, and to site_pos, geom_pos and
+// geom_quat.
 void poses_pullback(const mjModel* m, const mjData* d, const PoseBar& bar, Sweep& sweep,
                     const ParameterBar& params);
 

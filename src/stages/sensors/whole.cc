@@ -148,9 +148,9 @@ void whole_sensors_finish(const SensorContext& c) {
       c.scratch.subtree_com[3 * b + static_cast<size_t>(k)] = c.scratch.com[b][k];
     }
   }
-  poses_pullback(c.m, c.d,
-                 {.xpos = {}, .xquat = {}, .site_xpos = {}, .subtree_com = c.scratch.subtree_com},
-                 c.sweep, c.bar.params);
+  PoseBar bar;
+  bar.subtree_com = c.scratch.subtree_com;
+  poses_pullback(c.m, c.d, bar, c.sweep, c.bar.params);
 }
 
 }  // namespace diffmj

@@ -12,32 +12,60 @@
 namespace diffmj {
 namespace {
 
-// (xpos, xquat, site_xpos, subtree_com)
+// all observables of poses(), one after another
 Vector poses(Stage& stage) {
   const mjModel* m = stage.m;
-  const mjData* d = stage.d;
+  mjData* d = stage.d;
+  mj_comVel(m, d);
   Vector y;
-  y.insert(y.end(), d->xpos, d->xpos + 3 * m->nbody);
-  y.insert(y.end(), d->xquat, d->xquat + 4 * m->nbody);
-  y.insert(y.end(), d->site_xpos, d->site_xpos + 3 * m->nsite);
-  y.insert(y.end(), d->subtree_com, d->subtree_com + 3 * m->nbody);
+  const auto add = [&](const mjtNum* x, auto n) { y.insert(y.end(), x, x + n); };
+  add(d->xpos, 3 * m->nbody);
+  add(d->xquat, 4 * m->nbody);
+  add(d->xmat, 9 * m->nbody);
+  add(d->site_xpos, 3 * m->nsite);
+  add(d->site_xmat, 9 * m->nsite);
+  add(d->geom_xpos, 3 * m->ngeom);
+  add(d->geom_xmat, 9 * m->ngeom);
+  add(d->subtree_com, 3 * m->nbody);
+  const auto add_velocities = [&](int type, int n, int half) {
+    for (int i = 0; i < n; i++) {
+      mjtNum velocity[6];  // angular, linear
+      mj_objectVelocity(m, d, type, i, velocity, 0);
+      add(velocity + 3 * half, 3);
+    }
+  };
+  for (const int half : {1, 0}) add_velocities(mjOBJ_XBODY, static_cast<int>(m->nbody), half);
+  for (const int half : {1, 0}) add_velocities(mjOBJ_SITE, static_cast<int>(m->nsite), half);
   return y;
 }
 
 void pull_poses(Stage& stage, CVec y_bar, const StageBar& bar) {
-  const auto nbody = static_cast<size_t>(stage.m->nbody),
-             nsite = static_cast<size_t>(stage.m->nsite);
-  poses_pullback(stage.m, stage.d,
-                 {.xpos = y_bar.subspan(0, 3 * nbody),
-                  .xquat = y_bar.subspan(3 * nbody, 4 * nbody),
-                  .site_xpos = y_bar.subspan(7 * nbody, 3 * nsite),
-                  .subtree_com = y_bar.subspan(7 * nbody + 3 * nsite, 3 * nbody)},
+  const mjModel* m = stage.m;
+  const auto part = [&](auto n) {
+    const CVec out = y_bar.first(static_cast<size_t>(n));
+    y_bar = y_bar.subspan(static_cast<size_t>(n));
+    return out;
+  };
+  poses_pullback(m, stage.d,
+                 {.xpos = part(3 * m->nbody),
+                  .xquat = part(4 * m->nbody),
+                  .xmat = part(9 * m->nbody),
+                  .site_xpos = part(3 * m->nsite),
+                  .site_xmat = part(9 * m->nsite),
+                  .geom_xpos = part(3 * m->ngeom),
+                  .geom_xmat = part(9 * m->ngeom),
+                  .subtree_com = part(3 * m->nbody),
+                  .body_linvel = part(3 * m->nbody),
+                  .body_angvel = part(3 * m->nbody),
+                  .site_linvel = part(3 * m->nsite),
+                  .site_angvel = part(3 * m->nsite)},
                  stage.sweep, bar.params);
 }
 
 const std::vector<Parameter> kFrames = {
-    Parameter::kBodyPos, Parameter::kBodyQuat, Parameter::kBodyIpos, Parameter::kBodyMass,
-    Parameter::kJntPos,  Parameter::kJntAxis,  Parameter::kSitePos};
+    Parameter::kBodyPos,  Parameter::kBodyQuat, Parameter::kBodyIpos,
+    Parameter::kBodyMass, Parameter::kJntPos,   Parameter::kJntAxis,
+    Parameter::kSitePos,  Parameter::kGeomPos,  Parameter::kGeomQuat};
 
 // X_b(y) is J_b y of every body's origin
 void motions_are_jacobians(const Scene& scene) {
