@@ -1,13 +1,12 @@
 // rollout(): nstep calls of mj_step, recorded.
 #include "diffmj/rollout.h"
 
-#include "diffmj/sensors.h"
-
 #include <algorithm>
 #include <new>
 
 #include "base/parallel.h"
 #include "base/require.h"
+#include "diffmj/sensors.h"
 #include "integrate/step.h"
 #include "mj/call.h"
 #include "mj/collider.h"
@@ -143,6 +142,7 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
   }
   resize_rows(done, tendons, t);  // drops the rows of steps that were not completed
   t.nstep = done;
+  t.next_warmstart.assign(d->qacc_warmstart, d->qacc_warmstart + t.nv);
   if (sensors && t.ok()) {
     // the last state, which no step begins with
     evaluate_sensors_at(model, state_input(t, done), *workspace);

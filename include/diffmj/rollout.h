@@ -135,6 +135,7 @@ struct Trajectory {
   std::vector<double> qacc;             // nstep x nv: as mj_step leaves it; at the start of a step,
                                         // for RK4 at its last stage; at the start of an interval
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
+  std::vector<double> next_warmstart;   // nv: what that of a next step would start from
   std::vector<StepRecord> steps;        // nstep
   // Paths of tendons at the start of each step, so that the backward pass need not find them again:
   // nstep rows, or nothing where the model has none or they would not fit.

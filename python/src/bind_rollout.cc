@@ -99,8 +99,7 @@ auto each(Get get) {
   };
 }
 
-RolloutOptions options_with(RolloutOptions options, const TrajectoryBatch* steps_of,
-                            bool sensors) {
+RolloutOptions options_with(RolloutOptions options, const TrajectoryBatch* steps_of, bool sensors) {
   if (steps_of) options.steps_of = &steps_of->items.at(0);
   options.sensors = sensors;
   return options;
@@ -117,8 +116,7 @@ nb::ndarray<nb::numpy, double> sensors_of(const Model& model, const TrajectoryBa
     for (size_t i = 0; i < batch.items.size(); i++) {
       if (signals.raised()) throw Interrupted("sensordata: interrupted");
       const std::vector<double> one = sensordata(model, batch.items[i]);
-      std::copy(one.begin(), one.end(),
-                numbers.begin() + static_cast<ptrdiff_t>(i * rows * width));
+      std::copy(one.begin(), one.end(), numbers.begin() + static_cast<ptrdiff_t>(i * rows * width));
     }
     return numbers;
   });
@@ -275,9 +273,8 @@ void bind_rollout(nb::module_& m) {
         Signals signals;
         return signals.run([&] {
           TrajectoryBatch batch;
-          batch.items.push_back(
-              rollout(model, inputs.at(0), nstep,
-                      options_with(signals.options(1), steps_of, sensors)));
+          batch.items.push_back(rollout(model, inputs.at(0), nstep,
+                                        options_with(signals.options(1), steps_of, sensors)));
           batch.nstep = batch.items[0].nstep;
           return batch;
         });

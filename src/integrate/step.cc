@@ -70,8 +70,8 @@ CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
   const int nv = impl.nv;
   SensorScratch& scratch = workspace.sensors;
   std::fill(scratch.qacc.begin(), scratch.qacc.end(), 0.0);
-  scratch.force.assign(
-      problem.constrained ? static_cast<size_t>(workspace.data->nefc) : size_t{0}, 0.0);
+  scratch.force.assign(problem.constrained ? static_cast<size_t>(workspace.data->nefc) : size_t{0},
+                       0.0);
   sensors_pullback(
       impl, problem, bar.sensordata,
       {.qpos = row_part(bar.x, 0, 0, nv),

@@ -50,6 +50,7 @@ class Workspace {
     Eigen::VectorXd g, Ma, b;           // nv
     Eigen::VectorXd act_dot, act_next;  // na
     double force = 0;                   // force_bar · f
+    Eigen::VectorXd sensordata;         // nsensordata, if it has a cotangent
   };
   Outputs base, probe;
   struct NoslipInputs {                           // of a no-slip pass

@@ -1,4 +1,6 @@
 // sensordata(): sensor values at the states of a trajectory.
+#include "record/sensordata.h"
+
 #include <algorithm>
 
 #include "diffmj/error.h"
@@ -6,7 +8,6 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "record/input.h"
-#include "record/sensordata.h"
 #include "record/trajectory.h"
 #include "stages/sensors/sensors.h"
 
@@ -34,8 +35,8 @@ StepInput state_input(const Trajectory& t, int i) {
                .xfrc_applied = any ? input_row(t.xfrc_applied, step, 6 * t.nbody) : CVec()};
   if (i < t.nstep) {
     in.qacc_warmstart = row(t.qacc_warmstart, i, t.nv);
-  } else if (any) {
-    in.qacc_warmstart = row(t.qacc, step, t.nv);  // as the next step would start
+  } else {
+    in.qacc_warmstart = t.next_warmstart;
   }
   return in;
 }

@@ -94,13 +94,14 @@ void fields(Archive& a, T& x) {
     static_assert(std::is_same_v<Type, Trajectory>);
     // but for model_id, which is another one in another process
     auto& [model_id, nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart,
-           steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver, sensordata, ctrl,
-           qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message,
-           failed_dof, warnings] = x;
+           next_warmstart, steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver,
+           sensordata, ctrl, qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked,
+           outcome, message, failed_dof, warnings] = x;
     (void)model_id;
-    a(nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart, steps,
-      tendon_numbers, tendon_objects, contacts, contact_begin, solver, sensordata, ctrl,
-      qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message, failed_dof, warnings);
+    a(nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart, next_warmstart,
+      steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver, sensordata, ctrl,
+      qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message, failed_dof,
+      warnings);
   }
 }
 

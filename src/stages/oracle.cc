@@ -89,9 +89,9 @@ double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
   return sum;
 }
 
-// sensor_bar · s at a, with constraint forces f; d must hold the stages
-double weigh_sensors(const ModelImpl& impl, const mjModel* m, CVec sensor_bar, CVec qacc, CVec f,
-                     mjData* d) {
+// Sensors at a, with constraint forces f; d must hold the stages.
+void read_sensors(const ModelImpl& impl, const mjModel* m, CVec qacc, CVec f, mjData* d,
+                  Eigen::VectorXd& out) {
   mjModel precise = *m;  // of the pointers
   precise.opt.ccd_tolerance = impl.tight()->opt.ccd_tolerance;
   precise.opt.ccd_iterations = impl.tight()->opt.ccd_iterations;
@@ -101,9 +101,7 @@ double weigh_sensors(const ModelImpl& impl, const mjModel* m, CVec sensor_bar, C
     std::copy(f.begin(), f.end(), d->efc_force);
     evaluate_sensors(&precise, d);
   });
-  double sum = 0;
-  for (size_t k = 0; k < sensor_bar.size(); k++) sum += sensor_bar[k] * d->sensordata[k];
-  return sum;
+  out = ConstVectorMap(d->sensordata, m->nsensordata);
 }
 
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
@@ -144,7 +142,7 @@ bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& prob
     if (d->nefc > 0) mj_mulJacTVec(m, d, d->qfrc_constraint, f.data());
   });
   if (!problem.sensor_bar.empty()) {
-    out.force += weigh_sensors(impl, m, problem.sensor_bar, problem.qacc, f, d);
+    read_sensors(impl, m, problem.qacc, f, d, out.sensordata);
   }
   for (int i = 0; i < impl.nv; i++) {
     out.g[i] = out.Ma[i] - d->qfrc_smooth[i] - d->qfrc_constraint[i];
@@ -193,16 +191,28 @@ double actuator_armature(const mjModel* m, int joint) {
   return sum;
 }
 
+// of ½ vᵀ M v among the sensors
+double kinetic_energy_cotangent(const mjModel* m, CVec sensor_bar) {
+  double sum = 0;
+  for (int i = 0; i < static_cast<int>(m->nsensor) && !sensor_bar.empty(); i++) {
+    if (m->sensor_type[i] != mjSENS_E_KINETIC) continue;
+    sum += sensor_bar[static_cast<size_t>(m->sensor_adr[i])];
+  }
+  return sum;
+}
+
 double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
            const Eigen::VectorXd& minus) {
   return weights ? weights->row(row).dot((plus - minus).transpose()) : 0.0;
 }
 
 // the multipliers' weighted sum of out - base, one number per cotangent
-void contract(const OracleMultipliers& w, const Workspace::Outputs& out,
+void contract(const OracleMultipliers& w, CVec sensor_bar, const Workspace::Outputs& out,
               const Workspace::Outputs& base, Eigen::Ref<Eigen::VectorXd> sum) {
+  const double sensors =
+      sensor_bar.empty() ? 0 : eigen(sensor_bar).dot(out.sensordata - base.sensordata);
   for (Eigen::Index row = 0; row < sum.size(); row++) {
-    sum[row] = out.force - base.force - dot(w.lambda, row, out.g, base.g) +
+    sum[row] = out.force - base.force + sensors - dot(w.lambda, row, out.g, base.g) +
                dot(w.mu, row, out.Ma, base.Ma) + dot(w.b_bar, row, out.b, base.b) +
                dot(w.act_dot_bar, row, out.act_dot, base.act_dot) +
                dot(w.act_next_bar, row, out.act_next, base.act_next);
@@ -304,7 +314,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
     write_input(m, d, problem.in);
     set();
     const bool all_rows = evaluate(impl, m, problem, from, workspace.probe, workspace);
-    contract(multipliers, workspace.probe, workspace.base, samples.col(k));
+    contract(multipliers, problem.sensor_bar, workspace.probe, workspace.base, samples.col(k));
     return all_rows;
   };
   const auto central = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& move) {
@@ -370,7 +380,7 @@ void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& 
   workspace.probe_y.resize(static_cast<size_t>(d->nefc));
   workspace.probe_f.resize(static_cast<size_t>(d->nefc));
   const Vec y = workspace.probe_y, f = workspace.probe_f;
-  const auto value = [&] {
+  const auto value = [&](Eigen::VectorXd& out) {
     if (d->nefc > 0) {
       mj_call("mj_mulJacVec", [&] {
         mj_mulJacVec(m, d, y.data(), a.data());
@@ -380,16 +390,17 @@ void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& 
     for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
       constraint_force(d, workspace.zone[static_cast<size_t>(i)], y, i, f);
     }
-    return weigh_sensors(impl, m, problem.sensor_bar, a, f, d);
+    read_sensors(impl, m, a, f, d, out);
   };
+  Eigen::VectorXd &plus = workspace.probe.sensordata, &minus = workspace.base.sensordata;
   for (size_t j = 0; j < a.size(); j++) {
     const double center = a[j], h = kVelocityStep * std::max(1.0, std::abs(center));
     a[j] = center + h;
-    const double plus = value();
+    value(plus);
     a[j] = center - h;
-    const double minus = value();
+    value(minus);
     a[j] = center;
-    a_bar[j] += (plus - minus) / (2 * h);
+    a_bar[j] += eigen(problem.sensor_bar).dot(plus - minus) / (2 * h);
   }
 }
 
@@ -475,12 +486,13 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
     }
   };
   const Eigen::VectorXd b0 = workspace.base.b;
+  const double kinetic_bar = kinetic_energy_cotangent(m, problem.sensor_bar);
   // the contraction at the parameter as it is now, and whether all rows of the base are there
   const auto sample = [&](double& total) {
     write_input(m, d, problem.in);
     const bool all_rows = evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
     Eigen::VectorXd sum(1);
-    contract(multipliers, workspace.probe, workspace.base, sum);
+    contract(multipliers, problem.sensor_bar, workspace.probe, workspace.base, sum);
     excess(problem.qacc.data(), excess_a);
     total = sum[0];
     if (multipliers.lambda) total -= multipliers.lambda->row(0).dot(excess_a);
@@ -496,6 +508,11 @@ void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& prob
         excess(unit.data(), excess_a);
         total += M_bar.row(i).dot(excess_a);
       }
+    }
+    if (kinetic_bar != 0) {
+      const ConstVectorMap qvel = eigen(problem.in.qvel);
+      excess(qvel.data(), excess_a);
+      total += kinetic_bar / 2 * qvel.dot(excess_a);
     }
     if (multipliers.mu && multipliers.b_bar) {
       excess(b0.data(), excess_b);

@@ -56,8 +56,7 @@ Nearest nearest_of(const mjModel* m, mjData* d, int sensor) {
   for (int geom1 = first.begin; geom1 < first.end; geom1++) {
     for (int geom2 = second.begin; geom2 < second.end; geom2++) {
       Segment segment = Segment::Zero();
-      const double distance =
-          distance_of(m, d, geom1, geom2, m->sensor_cutoff[sensor], segment);
+      const double distance = distance_of(m, d, geom1, geom2, m->sensor_cutoff[sensor], segment);
       if (distance >= out.distance) continue;
       out = {.geom = {geom1, geom2}, .distance = distance, .segment = segment};
     }
@@ -113,7 +112,8 @@ void distance_sensor_pullback(const SensorContext& c, int sensor, CVec s_bar) {
   const int type = m->sensor_type[sensor];
   const Nearest at = nearest_of(m, c.d, sensor);
   if (at.geom[0] < 0) return;  // beyond the cutoff
-  const SensorFrame frames[2] = {{m, c.d, mjOBJ_GEOM, at.geom[0]}, {m, c.d, mjOBJ_GEOM, at.geom[1]}};
+  const SensorFrame frames[2] = {{m, c.d, mjOBJ_GEOM, at.geom[0]},
+                                 {m, c.d, mjOBJ_GEOM, at.geom[1]}};
 
   if (type == mjSENS_GEOMDIST && at.distance != 0) {
     const Vector3 n = (at.segment.tail<3>() - at.segment.head<3>()) / at.distance;

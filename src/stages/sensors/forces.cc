@@ -235,7 +235,8 @@ void force_sensors_finish(const SensorContext& c) {
   for (int body = 1; body < static_cast<int>(m->nbody); body++) {
     const auto b = static_cast<size_t>(body);
     if (m->body_weldid[body] != 0 || c.scratch.motion[b].isZero(0)) continue;
-    const Vector3 u = velocity_at(c.scratch.motion[b], from_origin(m, c.d, body, c.d->xipos + 3 * body));
+    const Vector3 u =
+        velocity_at(c.scratch.motion[b], from_origin(m, c.d, body, c.d->xipos + 3 * body));
     if (const Vec to = c.bar.params[Parameter::kBodyMass]; !to.empty()) {
       to[b] -= u.dot(effective_gravity(m));
     }

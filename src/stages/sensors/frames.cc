@@ -256,8 +256,8 @@ void frame_sensor_pullback(const SensorContext& c, int sensor, CVec s_bar) {
       local_vector_pullback(c, frame, Vector3(m->opt.magnetic), s_bar);
       break;
     case mjSENS_VELOCIMETER:
-      frame_velocity_pullback(
-          c, frame, zero, local_vector_pullback(c, frame, velocity_at(V, frame.point), s_bar));
+      frame_velocity_pullback(c, frame, zero,
+                              local_vector_pullback(c, frame, velocity_at(V, frame.point), s_bar));
       break;
     case mjSENS_GYRO:
       frame_velocity_pullback(c, frame, local_vector_pullback(c, frame, V.head<3>(), s_bar), zero);

@@ -49,7 +49,8 @@ void transmissions_pullback(const SensorContext& c) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     const auto out = static_cast<size_t>(m->actuator_outadr[i]),
                n = static_cast<size_t>(m->actuator_outnum[i]);
-    const CVec length(&scratch.actuator_length[out], n), velocity(&scratch.actuator_velocity[out], n);
+    const CVec length(&scratch.actuator_length[out], n),
+        velocity(&scratch.actuator_velocity[out], n);
     if (eigen(length).isZero(0) && eigen(velocity).isZero(0)) continue;
     const Vec y = c.workspace.actuation_y;
     for (size_t k = 0; k < n; k++) {
@@ -152,9 +153,9 @@ void scalar_sensors_finish(const SensorContext& c) {
                          .mu = {},
                          .b = {},
                          .force_bar = scratch.actuator_force};
-    actuation_pullback(c.impl, in,
-                       {.qpos = c.bar.qpos, .qvel = c.bar.qvel, .act = c.bar.act, .ctrl = c.bar.ctrl},
-                       s, c.bar.params, c.workspace);
+    actuation_pullback(
+        c.impl, in, {.qpos = c.bar.qpos, .qvel = c.bar.qvel, .act = c.bar.act, .ctrl = c.bar.ctrl},
+        s, c.bar.params, c.workspace);
     // gravity compensation through actuators
     if (m->flg_gravcomp && passive_enabled(m)) {
       clamp_lambda(m, c.d, scratch.qfrc_actuator, scratch.gravcomp);

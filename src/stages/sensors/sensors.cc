@@ -89,8 +89,8 @@ bool reads_rows(int type) {
   }
 }
 
-// MuJoCo counts the forces of spatial tendons among the external ones of the bodies they pass: force
-// and torque sensors are the oracle's then.
+// MuJoCo counts the forces of spatial tendons among the external ones of the bodies they pass:
+// force and torque sensors are the oracle's then.
 bool is_for_oracle(const mjModel* m, int sensor) {
   const int type = m->sensor_type[sensor];
   if (type != mjSENS_FORCE && type != mjSENS_TORQUE) return false;
@@ -261,8 +261,8 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
   const SensorContext c{impl, m, d, problem, bar, workspace, s, workspace.sensors};
   const SensorNeeds needs(m, sensordata_bar);
   body_accelerations(m, d, problem.in.qvel,
-                     needs.acceleration ? problem.qacc : CVec(workspace.zero),
-                     effective_gravity(m), s);
+                     needs.acceleration ? problem.qacc : CVec(workspace.zero), effective_gravity(m),
+                     s);
   s.clear();
   std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
   workspace.sensors.clear();
@@ -273,7 +273,8 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
       x->assign(static_cast<size_t>(c.nefc()), 0.0);
     }
   }
-  // rows that have a cotangent beside those of velocities: of virtual motions (force_sensors_finish)
+  // rows that have a cotangent beside those of velocities: of virtual motions
+  // (force_sensors_finish)
   if (needs.rows) {
     s.use(m, d, workspace.zero, s.L);
     s.use(m, d, workspace.zero, s.Q);

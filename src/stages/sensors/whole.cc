@@ -38,8 +38,7 @@ void linear_velocity_pullback(const SensorContext& c, int root, const Vector3& s
   const Vec to = c.bar.params[Parameter::kBodyMass];
   if (to.empty()) return;
   for_each_behind(m, root, [&](int body) {
-    to[static_cast<size_t>(body)] +=
-        s_bar.dot(center_velocity(c, body) - momentum / mass) / mass;
+    to[static_cast<size_t>(body)] += s_bar.dot(center_velocity(c, body) - momentum / mass) / mass;
   });
 }
 
@@ -72,9 +71,8 @@ void potential_energy_pullback(const SensorContext& c, double e_bar) {
     for (int body = 1; body < static_cast<int>(m->nbody); body++) {
       const auto b = static_cast<size_t>(body);
       const Vector3 center(c.d->xipos + 3 * static_cast<ptrdiff_t>(body));
-      c.sweep.W_inertial[b] +=
-          wrench_at(from_origin(m, c.d, body, center.data()), Vector3::Zero(),
-                    -e_bar * m->body_mass[body] * gravity);
+      c.sweep.W_inertial[b] += wrench_at(from_origin(m, c.d, body, center.data()), Vector3::Zero(),
+                                         -e_bar * m->body_mass[body] * gravity);
       if (const Vec to = c.bar.params[Parameter::kBodyMass]; !to.empty()) {
         to[b] -= e_bar * gravity.dot(center);
       }
@@ -84,9 +82,18 @@ void potential_energy_pullback(const SensorContext& c, double e_bar) {
     }
   }
   if (m->opt.disableflags & mjDSBL_SPRING) return;
-  // springs: the force is minus the derivative
+  // springs: the force is minus the derivative; tendons depend on parameters of frames, too
   mj_call("mj_passive", [&] { mj_passive(m, c.d); });
   for (size_t k = 0; k < c.bar.qpos.size(); k++) c.bar.qpos[k] -= e_bar * c.d->qfrc_spring[k];
+  for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
+    const double force = tendon_spring_force(m, c.d, i);
+    if (force == 0) continue;
+    c.workspace.tendons[static_cast<size_t>(i)].length -= e_bar * force;
+    const int begin = m->ten_J_rowadr[i];
+    for (int k = begin; k < begin + m->ten_J_rownnz[i]; k++) {
+      c.bar.qpos[static_cast<size_t>(m->ten_J_colind[k])] += e_bar * force * c.d->ten_J[k];
+    }
+  }
 }
 
 // ½ vᵀ M v

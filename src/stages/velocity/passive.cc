@@ -252,6 +252,13 @@ void tendon_armature_gear_pullback(const mjModel* m, int tendon, double armature
   });
 }
 
+double tendon_spring_force(const mjModel* m, const mjData* d, int tendon) {
+  const double low = m->tendon_lengthspring[2 * tendon],
+               high = m->tendon_lengthspring[2 * tendon + 1], length = d->ten_length[tendon];
+  const double x = length > high ? length - high : length < low ? length - low : 0;
+  return -x * Stiffness::of_tendon(m, tendon).value(x);
+}
+
 void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec qvel, double h,
                              CVec mu, CVec b, const TendonFits& fits, std::span<TendonBar> tendons,
                              Vec qpos_bar, Vec y, Sweep& sweep, const ParameterBar& params) {

@@ -53,6 +53,9 @@ struct Damping {
 void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu, CVec b,
                      Vec qvel_bar, const ParameterBar& params);
 
+// The force of a tendon's spring along it, -x k(x). d must hold mj_tendon.
+double tendon_spring_force(const mjModel* m, const mjData* d, int tendon);
+
 // Springs and dampers of tendons, and the metric's term of implicit integrators, -h μᵀ Jᵀ slope J b
 // within the pattern of D, unless mu is empty: adds to the tendons' cotangents, to
 // tendon_stiffness, tendon_damping, tendon_lengthspring and, of actuators with damping, to
