@@ -89,6 +89,33 @@ void bench_gradient(benchmark::State& state, const Scene& scene, const Options& 
   state.counters["step_us"] = 1e6 * loop / nstep / static_cast<double>(state.iterations());
 }
 
+// Forward and backward with a loss on an IMU and on every hinge's sensors, in units of those of a
+// loss on the states, in turn, the best of each in seconds of this process. counters: ratio
+void bench_sensors(benchmark::State& state, const Scene& scene) {
+  const int nstep = 100;
+  const auto rows = static_cast<size_t>(nstep + 1);
+  const Vector qvel_bar(rows * static_cast<size_t>(scene.model.nv()), 1.0),
+      sensor_bar(rows * static_cast<size_t>(scene.model.nsensordata()), 1.0);
+  double without = std::numeric_limits<double>::infinity(), with = without;
+  for (auto _ : state) {
+    const auto best = [&](bool sensors, double& least) {
+      const std::clock_t start = std::clock();
+      const Trajectory t = rollout(scene.model, scene.input(), nstep, {.sensors = sensors});
+      const Gradient g = rollout_pullback(
+          scene.model, t,
+          sensors ? Cotangents{.sensordata = sensor_bar} : Cotangents{.qvel = qvel_bar});
+      least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+      benchmark::DoNotOptimize(g.qvel.data());
+    };
+    best(false, without);
+    best(true, with);
+  }
+  state.counters["nsensordata"] = scene.model.nsensordata();
+  state.counters["plain_us"] = 1e6 * without / nstep;
+  state.counters["sensors_us"] = 1e6 * with / nstep;
+  state.counters["ratio"] = with / without;
+}
+
 // A backward pass with contacts from distance in units of one without, in turn, the best of each in
 // seconds of this process. counters: share of states at which max_contacts bit; ratio
 void bench_cfd(benchmark::State& state, const std::string& name, const Cfd& cfd, int nstep) {
@@ -142,6 +169,9 @@ const bool kRegistered = [] {
         bench_gradient(state, humanoid_on_floor(),
                        {.params = {"geom_friction", "geom_solref", "geom_solimp", "geom_margin"}});
       });
+  benchmark::RegisterBenchmark("sensors/humanoid", [](benchmark::State& state) {
+    bench_sensors(state, humanoid_with_sensors());
+  });
   if (!has_myo_models()) return true;
   for (const std::string& name : myo_names()) {
     benchmark::RegisterBenchmark(("gradient/myo_" + name).c_str(), [name](benchmark::State& state) {

@@ -24,7 +24,7 @@ namespace diffmj {
 
 // Where a sensor's numbers are in a row of sensordata.
 struct SensorRange {
-  int id, adr, dim;
+  int id = 0, adr = 0, dim = 0;
 };
 // InputError lists the names there are.
 [[nodiscard]] SensorRange sensor_range(const Model& model, const std::string& name);

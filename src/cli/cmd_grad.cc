@@ -19,6 +19,7 @@ constexpr const char* kFooter = R"(The loss is a weighted sum of entries of the 
   site_xpos[tip,2]  by site, body or geom (name or number) and coordinate; a matrix has 0 to 8, row by row.
                     bodies: xpos, xquat, xmat, subtree_com, body_linvel, body_angvel;
                     sites: site_xpos, site_xmat, site_linvel, site_angvel; geoms: geom_xpos, geom_xmat
+  sensor('imu')[2]  by the name of a sensor and its entry; without an entry all of its entries, added
   qvel              all entries, added; sum is qpos + qvel + act
   qpos[2] - 0.5*qvel[knee]
 
@@ -26,6 +27,7 @@ Examples:
   diffmj grad humanoid.xml --nstep 50 --loss "qpos[2]"
   diffmj grad arm.xml --key home --ctrl "0.1 0 -0.2" --loss "qpos[elbow]+0.01*qvel" --every-step
   diffmj grad arm.xml --nstep 50 --loss "site_xpos[tip,2] + 0.1*body_linvel[hand,0]"
+  diffmj grad robot.xml --nstep 50 --loss "sensor('imu')[2]" --every-step
   diffmj grad arm.xml --ctrl-file controls.csv --csv --output gradient.csv
   diffmj grad cube.xml --integrator tsit5 --rtol 1e-8 --interval 0.02 --checkpoints 50)";
 

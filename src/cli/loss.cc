@@ -91,8 +91,10 @@ class LossParser {
       parse_entry(field, weight, loss_.qvel);
     } else if (field == "act") {
       parse_entry(field, weight, loss_.act);
+    } else if (field == "sensor") {
+      parse_sensor(weight);
     } else {
-      std::string known = "qpos, qvel, act, sum";
+      std::string known = "qpos, qvel, act, sum, sensor";
       for (const Observable& x : observables()) {
         if (field == x.name) return parse_observable(x, weight);
         known += ", " + std::string(x.name);
@@ -170,6 +172,36 @@ class LossParser {
     weights[static_cast<size_t>(entry)] += weight;
   }
 
+  void parse_sensor(double weight) {
+    char quote = 0;
+    if (take('(')) {
+      skip_blanks();
+      quote = at_ < text_.size() ? text_[at_] : ' ';
+    }
+    const size_t end =
+        quote == '\'' || quote == '"' ? text_.find(quote, at_ + 1) : std::string::npos;
+    if (end == std::string::npos) {
+      fail("expected the name of a sensor in quotes, for instance sensor('imu')[0], at '" + rest() +
+           "'");
+    }
+    const std::string name = text_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    if (!take(')')) fail("expected ) after the name of a sensor, before '" + rest() + "'");
+    SensorRange range;
+    try {
+      range = sensor_range(model_, name);
+    } catch (const InputError& error) {
+      fail(error.what());
+    }
+    int begin = range.adr, n = range.dim;
+    if (take('[')) {
+      begin += parse_index(parse_brackets(), "sensor '" + name + "'", range.dim);
+      n = 1;
+    }
+    loss_.sensordata.resize(static_cast<size_t>(model_.nsensordata()));
+    for (int i = begin; i < begin + n; i++) loss_.sensordata[static_cast<size_t>(i)] += weight;
+  }
+
   static bool is_number(const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   }
@@ -224,6 +256,7 @@ Loss parse_loss(const Model& model, const std::string& text) {
 Cotangents LossValue::cotangents() const {
   Cotangents out{.qpos = qpos_bar, .qvel = qvel_bar, .act = act_bar, .final_row = final_row};
   for (const auto& [name, bar] : observable_bars) out.*observable(name).cotangent = bar;
+  out.sensordata = sensordata_bar;
   return out;
 }
 
@@ -250,6 +283,9 @@ LossValue evaluate_loss(const Model& model, const Loss& loss, const Trajectory& 
   const Poses observed = poses(model, trajectory, names);
   for (const auto& [name, weights] : loss.observables) {
     add(weights, observed.*observable(name).values, out.observable_bars[name]);
+  }
+  if (!loss.sensordata.empty()) {
+    add(loss.sensordata, sensordata(model, trajectory), out.sensordata_bar);
   }
   return out;
 }

@@ -6,6 +6,7 @@
 //         | qpos[root,2]   by joint and coordinate
 //         | site_xpos[tip,2]   an observable (diffmj/observables.h) by element, its name or
 //                              number, and coordinate; 0 to 8 of a matrix, row by row
+//         | sensor('imu')[2]   a sensor by name, and its entry; without an entry all, added
 //         | qvel           all of them, added;  sum is qpos + qvel + act
 #ifndef DIFFMJ_CLI_LOSS_H_
 #define DIFFMJ_CLI_LOSS_H_
@@ -22,6 +23,7 @@ namespace diffmj::cli {
 struct Loss {
   std::vector<double> qpos, qvel, act;                     // nq, nv, na
   std::map<std::string, std::vector<double>> observables;  // those that the loss has, by name
+  std::vector<double> sensordata;                          // nsensordata; empty: the loss has none
 };
 
 // Throws InputError naming what it could not read.
@@ -33,6 +35,7 @@ struct LossValue {
   bool final_row = true;                            // the arrays have the last row alone
   std::vector<double> qpos_bar, qvel_bar, act_bar;  // rows of {nq, nv, na}
   std::map<std::string, std::vector<double>> observable_bars;
+  std::vector<double> sensordata_bar;
 
   Cotangents cotangents() const;  // look into the arrays here
 };

@@ -164,43 +164,9 @@ TEST(SensorValues, OfABatchAreThoseOfEach) {
 }
 
 // a humanoid that lands on its feet: accelerometer, gyro and touch over ten steps
-Scene humanoid_with_sensors() {
-  std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
-      mj_parseXML(testdata("zoo/humanoid.xml").c_str(), nullptr, nullptr, 0), mj_deleteSpec);
-  const auto site = [&](const char* body, const char* name, double size, double z) {
-    mjsBody* to = mjs_findBody(spec.get(), body);
-    mjsSite* made = mjs_addSite(to, nullptr);
-    mjs_setName(made->element, name);
-    made->pos[2] = z;
-    std::fill(made->size, made->size + 3, size);
-  };
-  const auto sensor = [&](mjtSensor type, const char* name, const char* on) {
-    mjsSensor* made = mjs_addSensor(spec.get());
-    made->type = type;
-    made->objtype = mjOBJ_SITE;
-    mjs_setName(made->element, name);
-    mjs_setString(made->objname, on);
-  };
-  site("torso", "imu", 0.01, 0.05);
-  site("foot_l", "left_sole", 0.2, 0);
-  site("foot_r", "right_sole", 0.2, 0);
-  sensor(mjSENS_ACCELEROMETER, "accelerometer", "imu");
-  sensor(mjSENS_GYRO, "gyro", "imu");
-  sensor(mjSENS_TOUCH, "left", "left_sole");
-  sensor(mjSENS_TOUCH, "right", "right_sole");
-  const std::unique_ptr<mjModel, void (*)(mjModel*)> m(mj_compile(spec.get(), nullptr),
-                                                       mj_deleteModel);
-  if (!m) throw Error(mjs_getError(spec.get()));
-  Scene scene{.name = "humanoid with sensors", .model = Model::from_mjmodel(m.get())};
-  const Keyframe key = load_keyframe(scene.model, scene.model.keyframe("stand"));
-  scene.x = key.state;
-  scene.ctrl = key.ctrl;
-  scene.x.qvel[2] = -0.5;
-  return scene;
-}
-
 TEST(SensorGradient, OfAHumanoidThatLands) {
   Scene scene = humanoid_with_sensors();
+  scene.x.qvel[2] = -0.5;
   // until both feet are down
   const mjModel* m = scene.model.mj();
   const SensorRange left = sensor_range(scene.model, "left"),
@@ -213,7 +179,8 @@ TEST(SensorGradient, OfAHumanoidThatLands) {
   }
   ASSERT_TRUE(landed);
   const auto n = static_cast<size_t>(scene.model.ntangent()) + scene.ctrl.size();
-  for (int i = 0; i < static_cast<int>(m->nsensor); i++) {
+  for (const std::string name : {"accelerometer", "gyro", "left", "right"}) {
+    const int i = sensor_range(scene.model, name).id;
     EXPECT_TRUE(check_pullback(
         sensor_operation(scene, {}, i, 10), Vector(n), n,
         {.tolerance = tolerances().large_model, .step = 1e-5, .levels = 8, .directions = 2}))

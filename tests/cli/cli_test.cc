@@ -241,9 +241,23 @@ TEST_F(CliTest, LossNamesElements) {
   expect_error(start + "'site_xpos[tip,0]'", 2, "'tip' is not in the model; it has none");
 }
 
+TEST_F(CliTest, LossOfSensors) {
+  const std::string run = "grad " + zoo("sensors") + " --key test --nstep 2 --csv --loss ";
+  // a sensor of a joint is the joint
+  EXPECT_EQ(diffmj(run + "\"2*sensor('jointpos')[0]\"").out, diffmj(run + "'2*qpos[elbow]'").out);
+  EXPECT_EQ(diffmj(run + "\"sensor('jointvel')\" --every-step").out,
+            diffmj(run + "'qvel[elbow]' --every-step").out);
+  EXPECT_EQ(diffmj(run + "\"sensor('accelerometer')[2] + qpos[elbow]\"").exit_code, 0);
+  expect_error(run + "\"sensor('gyro')[3]\"", 2, "'3' is not an index of sensor 'gyro'");
+  expect_error(run + "\"sensor('lidar')\"", 2,
+               "there is no sensor 'lidar'; there are accelerometer");
+  expect_error(run + "'sensor(gyro)'", 2, "expected the name of a sensor in quotes");
+  expect_error(run + "sensor", 2, "expected the name of a sensor in quotes");
+}
+
 TEST_F(CliTest, WrongLossIsOneLine) {
   const std::string run = "grad slider.xml --loss ";
-  expect_error(run + "''", 2, "expected one of qpos, qvel, act, sum, xpos");
+  expect_error(run + "''", 2, "expected one of qpos, qvel, act, sum, sensor, xpos");
   expect_error(run + "xvel", 2, "site_angvel at 'xvel'");
   expect_error(run + "'qpos[1]'", 2, "'1' is not an index of qpos, which has 1 entries");
   expect_error(run + "'qpos[99999999999]'", 2, "not an index");

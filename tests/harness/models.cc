@@ -38,6 +38,47 @@ std::string testdata(const std::string& name) {
   return (Path(DIFFMJ_TESTDATA_DIR) / name).string();
 }
 
+Scene humanoid_with_sensors(const ModelOptions& options) {
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
+      mj_parseXML(testdata("zoo/humanoid.xml").c_str(), nullptr, nullptr, 0), mj_deleteSpec);
+  const auto site = [&](const char* body, const char* name, double size) {
+    mjsSite* made = mjs_addSite(mjs_findBody(spec.get(), body), nullptr);
+    mjs_setName(made->element, name);
+    std::fill(made->size, made->size + 3, size);
+  };
+  const auto sensor = [&](mjtSensor type, mjtObj objtype, const std::string& name,
+                          const std::string& on) {
+    mjsSensor* made = mjs_addSensor(spec.get());
+    made->type = type;
+    made->objtype = objtype;
+    mjs_setName(made->element, name.c_str());
+    mjs_setString(made->objname, on.c_str());
+  };
+  site("torso", "imu", 0.01);
+  site("foot_l", "left_sole", 0.2);
+  site("foot_r", "right_sole", 0.2);
+  sensor(mjSENS_ACCELEROMETER, mjOBJ_SITE, "accelerometer", "imu");
+  sensor(mjSENS_GYRO, mjOBJ_SITE, "gyro", "imu");
+  sensor(mjSENS_TOUCH, mjOBJ_SITE, "left", "left_sole");
+  sensor(mjSENS_TOUCH, mjOBJ_SITE, "right", "right_sole");
+  for (mjsElement* at = mjs_firstElement(spec.get(), mjOBJ_JOINT); at;
+       at = mjs_nextElement(spec.get(), at)) {
+    const mjsJoint* joint = mjs_asJoint(at);
+    if (joint->type != mjJNT_HINGE) continue;
+    const std::string name = mjs_getString(mjs_getName(at));
+    sensor(mjSENS_JOINTPOS, mjOBJ_JOINT, name + "_pos", name);
+    sensor(mjSENS_JOINTVEL, mjOBJ_JOINT, name + "_vel", name);
+  }
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> m(mj_compile(spec.get(), nullptr),
+                                                       mj_deleteModel);
+  if (!m) throw Error(mjs_getError(spec.get()));
+  Scene scene{.name = "humanoid with sensors", .model = Model::from_mjmodel(m.get(), options)};
+  const Keyframe key = load_keyframe(scene.model, scene.model.keyframe("stand"));
+  scene.x = key.state;
+  scene.ctrl = key.ctrl;
+  return scene;
+}
+
 std::vector<std::string> zoo_names() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(testdata("zoo"))) {

@@ -57,6 +57,10 @@ Scene humanoid_on_floor(const ModelOptions& options = {});
 Scene box_stack(const ModelOptions& options = {});
 Scene hand_with_object(const ModelOptions& options = {});
 
+// The zoo's humanoid, standing, with accelerometer and gyro at its torso, touch sensors at its soles
+// ("left", "right"), position and velocity of every hinge.
+Scene humanoid_with_sensors(const ModelOptions& options = {});
+
 // One evaluation or rollout as an Operation on z = (tangent of x, rows of ctrl, rows of
 // qfrc_applied); y are all states of the rollout, as tangents from the unperturbed one.
 Operation rollout_operation(const Scene& scene, int nstep);
