@@ -94,8 +94,13 @@ void bench_gradient(benchmark::State& state, const Scene& scene, const Options& 
 void bench_sensors(benchmark::State& state, const Scene& scene) {
   const int nstep = 100;
   const auto rows = static_cast<size_t>(nstep + 1);
-  const Vector qvel_bar(rows * static_cast<size_t>(scene.model.nv()), 1.0),
-      sensor_bar(rows * static_cast<size_t>(scene.model.nsensordata()), 1.0);
+  const auto width = static_cast<size_t>(scene.model.nsensordata());
+  const Vector qvel_bar(rows * static_cast<size_t>(scene.model.nv()), 1.0);
+  Vector sensor_bar(rows * width, 1.0);
+  for (const char* touch : {"left", "right"}) {
+    const auto adr = static_cast<size_t>(sensor_range(scene.model, touch).adr);
+    for (size_t row = 0; row < rows; row++) sensor_bar[row * width + adr] = 0;
+  }
   double without = std::numeric_limits<double>::infinity(), with = without;
   for (auto _ : state) {
     const auto best = [&](bool sensors, double& least) {

@@ -58,7 +58,7 @@ void analytic_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec
   std::fill(scratch.qacc.begin(), scratch.qacc.end(), 0.0);
   scratch.force.assign(constrained ? static_cast<size_t>(d->nefc) : size_t{0}, 0.0);
   sensors_pullback(
-      impl, {.in = in, .qacc = qacc, .constrained = constrained}, sensordata_bar,
+      impl, {.in = in, .qacc = qacc, .constrained = constrained}, sensordata_bar, needs,
       {.qpos = row_part(bar.x, 0, 0, nv),
        .qvel = row_part(bar.x, 0, nv, nv),
        .act = row_part(bar.x, 0, 2 * nv, impl.na),

@@ -73,7 +73,7 @@ CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
   scratch.force.assign(problem.constrained ? static_cast<size_t>(workspace.data->nefc) : size_t{0},
                        0.0);
   sensors_pullback(
-      impl, problem, bar.sensordata,
+      impl, problem, bar.sensordata, needs,
       {.qpos = row_part(bar.x, 0, 0, nv),
        .qvel = row_part(bar.x, 0, nv, nv),
        .act = row_part(bar.x, 0, 2 * nv, impl.na),

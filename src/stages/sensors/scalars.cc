@@ -141,6 +141,8 @@ void scalar_sensors_finish(const SensorContext& c) {
   Sweep& s = c.sweep;
   SensorScratch& scratch = c.scratch;
   const bool rows = c.nefc() > 0 && (scratch.has_rows || scratch.has_contacts);
+  // actuators and rows may act on tendons
+  scratch.has_tendons = scratch.has_tendons || scratch.has_actuation || rows;
   if (scratch.has_actuation) {
     s.use(m, c.d, scratch.qfrc_actuator, s.B);
     transmissions_pullback(c);

@@ -204,6 +204,8 @@ SensorNeeds::SensorNeeds(const mjModel* m, CVec sensordata_bar) {
     acceleration = acceleration || reads_acceleration(type);
     force = force || reads_force(type);
     oracle = oracle || is_for_oracle(m, i);
+    int id = -1;
+    camera = camera || (m->ncam > 0 && uses_camera(m, i, id));
   });
 }
 
@@ -254,12 +256,11 @@ void SensorScratch::clear() {
 }
 
 void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
-                      const SensorsBar& bar, Workspace& workspace) {
+                      const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   Sweep& s = workspace.sweep;
   const SensorContext c{impl, m, d, problem, bar, workspace, s, workspace.sensors};
-  const SensorNeeds needs(m, sensordata_bar);
   body_accelerations(m, d, problem.in.qvel,
                      needs.acceleration ? problem.qacc : CVec(workspace.zero), effective_gravity(m),
                      s);
@@ -279,7 +280,7 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
     s.use(m, d, workspace.zero, s.L);
     s.use(m, d, workspace.zero, s.Q);
   }
-  if (m->ncam > 0) mj_call("mj_camlight", [&] { mj_camlight(m, d); });
+  if (needs.camera) mj_call("mj_camlight", [&] { mj_camlight(m, d); });
 
   for_each_cotangent(m, sensordata_bar, [&](int i, CVec s_bar) {
     switch (kind_of(m->sensor_type[i])) {
@@ -308,7 +309,7 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
   force_sensors_finish(c);
   whole_sensors_finish(c);
   scalar_sensors_finish(c);
-  if (m->ntendon > 0) {
+  if (m->ntendon > 0 && workspace.sensors.has_tendons) {
     tendon_pullback(m, d, workspace.tendons, {&s.B, &s.V, &s.Q, &s.U, &s.G, &s.C}, bar.qpos,
                     bar.qvel, s, bar.params);
   }

@@ -41,6 +41,7 @@ struct SensorNeeds {
   bool acceleration = false;  // a or f: the solver
   bool force = false;         // f
   bool oracle = false;        // one has no analytic pullback in this model
+  bool camera = false;        // a pose of a camera
 };
 
 // The cotangents of sensors that have an analytic pullback in this model, and of those that are the
@@ -66,9 +67,10 @@ struct SensorsBar {
   Vec force;                  // nefc: added to
   const ParameterBar& params;
 };
-// d must hold what evaluate_analytic() leaves; no sensor may have an obstacle.
+// d must hold what evaluate_analytic() leaves; no sensor may have an obstacle. needs: those of
+// sensordata_bar.
 void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
-                      const SensorsBar& bar, Workspace& workspace);
+                      const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace);
 
 // Parameters that sensors_pullback leaves to the oracle, given which sensors have a cotangent.
 bool sensor_parameter_is_for_oracle(const mjModel* m, CVec sensordata_bar, Parameter parameter);

@@ -89,6 +89,7 @@ void potential_energy_pullback(const SensorContext& c, double e_bar) {
     const double force = tendon_spring_force(m, c.d, i);
     if (force == 0) continue;
     c.workspace.tendons[static_cast<size_t>(i)].length -= e_bar * force;
+    c.scratch.has_tendons = true;
     const int begin = m->ten_J_rowadr[i];
     for (int k = begin; k < begin + m->ten_J_rownnz[i]; k++) {
       c.bar.qpos[static_cast<size_t>(m->ten_J_colind[k])] += e_bar * force * c.d->ten_J[k];
