@@ -178,24 +178,47 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   return rollout_one(model, input, nstep, kept_of(model, nstep, 1), options, stop);
 }
 
-std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
-                                      int nstep, const RolloutOptions& options) {
+namespace {
+
+// model_of(i): the model of rollout i
+template <class ModelOf>
+std::vector<Trajectory> run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs,
+                                  int nstep, const RolloutOptions& options) {
   require_no_callbacks("rollout");
   for (size_t i = 0; i < inputs.size(); i++) {
-    require_input("rollout " + std::to_string(i) + " of the batch", model, inputs[i], nstep);
+    require_input("rollout " + std::to_string(i) + " of the batch", model_of(i), inputs[i], nstep);
+    if (i > 0 && &model_of(i) == &model_of(0)) continue;
+    require_steps_of("rollout", model_of(i), nstep, options.steps_of);
+    if (options.sensors) require_sensor_values("rollout", model_of(i));
   }
-  if (options.sensors) require_sensor_values("rollout", model);
-  require_steps_of("rollout", model, nstep, options.steps_of);
-  require_memory("rollout", trajectory_bytes(model, nstep, inputs.size()));
-  const Kept kept = kept_of(model, nstep, inputs.size());
   std::vector<Trajectory> out(inputs.size());
+  if (out.empty()) return out;
+  require_memory("rollout", trajectory_bytes(model_of(0), nstep, inputs.size()));
+  const Kept kept = kept_of(model_of(0), nstep, inputs.size());
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] = rollout_one(model, inputs[k], nstep, kept, options, s);
+    out[k] = rollout_one(model_of(k), inputs[k], nstep, kept, options, s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
   return out;
+}
+
+}  // namespace
+
+std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
+                                      int nstep, const RolloutOptions& options) {
+  return run_batch([&](size_t) -> const Model& { return model; }, inputs, nstep, options);
+}
+
+std::vector<Trajectory> rollout_batch(std::span<const Model> models,
+                                      std::span<const RolloutInput> inputs, int nstep,
+                                      const RolloutOptions& options) {
+  if (models.size() != inputs.size()) {
+    throw InputError("rollout: " + std::to_string(models.size()) + " models but " +
+                     std::to_string(inputs.size()) + " inputs");
+  }
+  return run_batch([&](size_t i) -> const Model& { return models[i]; }, inputs, nstep, options);
 }
 
 }  // namespace diffmj

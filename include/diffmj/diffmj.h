@@ -7,6 +7,7 @@
 #include "diffmj/collisions.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
+#include "diffmj/identify.h"
 #include "diffmj/model.h"
 #include "diffmj/observables.h"
 #include "diffmj/rollout.h"

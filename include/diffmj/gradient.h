@@ -88,6 +88,12 @@ struct Gradient {
                                                            std::span<const Cotangents> cotangents,
                                                            const RolloutOptions& options = {});
 
+// The same with a model of its own for every trajectory.
+[[nodiscard]] std::vector<Gradient> rollout_pullback_batch(std::span<const Model> models,
+                                                           std::span<const Trajectory> trajectories,
+                                                           std::span<const Cotangents> cotangents,
+                                                           const RolloutOptions& options = {});
+
 // Derivatives of one step as mjd_transitionFD gives them, in the tangent space:
 //   x' = f(x, u):   A = ∂x'/∂x,  B = ∂x'/∂u
 // and, if they are asked for, of the sensors at its start:

@@ -2,6 +2,7 @@
 #ifndef DIFFMJ_MODEL_H_
 #define DIFFMJ_MODEL_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,6 +111,13 @@ class Model {
   std::string dof_name(int dof) const;
   // Number of the keyframe with this name; InputError lists the names there are.
   int keyframe(const std::string& name) const;
+
+  // The same model with other numbers: those of another mjModel of the same structure (InputError
+  // names what differs), or of some of the fields in parameter_names(). Cheap: all other arrays and
+  // the scratch of rollouts are shared. Of fields that are given alone, masses of subtrees follow;
+  // what MuJoCo's compiler derives (body_invweight0, ...) does not.
+  Model with_numbers(const mjModel* numbers) const;
+  Model with_parameters(const std::map<std::string, std::vector<double>>& fields) const;
 
   // The same model with the solver run to machine precision and no warm start: what differences of
   // mj_step must be taken on, or they measure the noise of the solver.

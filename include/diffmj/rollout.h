@@ -187,6 +187,11 @@ struct RolloutOptions {
 [[nodiscard]] std::vector<Trajectory> rollout_batch(const Model& model,
                                                     std::span<const RolloutInput> inputs, int nstep,
                                                     const RolloutOptions& options = {});
+// The same with a model of its own for every rollout, variants of one (Model::with_parameters,
+// with_numbers): many values of parameters at once.
+[[nodiscard]] std::vector<Trajectory> rollout_batch(std::span<const Model> models,
+                                                    std::span<const RolloutInput> inputs, int nstep,
+                                                    const RolloutOptions& options = {});
 
 // Poses and velocities at every state of a trajectory: what a loss may use beside the states
 // (observables.h lists them). Poses are as mj_kinematics and mj_comPos give them, rotation matrices

@@ -46,6 +46,7 @@ from ._errors import (  # noqa: E402
     StiffWarning,
     UnsupportedError,
 )
+from ._parametric import ParametricSimulator  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import (  # noqa: E402
@@ -82,6 +83,7 @@ __all__ = [
     "Kink",
     "MujocoError",
     "OutOfMemoryError",
+    "ParametricSimulator",
     "RolloutError",
     "Simulator",
     "SolverSteps",

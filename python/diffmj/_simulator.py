@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,8 @@ class Simulator:
 
     Several threads may use one Simulator at once.
     """
+
+    _theta: Array | None = None  # of ParametricSimulator.at
 
     def __init__(
         self,
@@ -361,10 +363,32 @@ class Simulator:
 
         Finite differences must be taken on it, or they measure the noise of the solver.
         """
+        return self._like(self._model.tightened())
+
+    def with_parameters(self, params: Mapping[str, npt.ArrayLike]) -> Simulator:
+        """The same model with other numbers in some fields of mjModel.
+
+            heavy = sim.with_parameters({"body_mass": 2 * model.body_mass})
+
+        Cheap: all other arrays, and the scratch of rollouts, are shared. Each field is moved alone:
+        the mass matrix and the masses of subtrees follow, but what MuJoCo's compiler derives from it
+        (body_invweight0, ...) does not. `ParametricSimulator` moves that, too.
+
+        Args:
+            params: values by the name of the field (`diffmj.parameter_names()`), each with the
+                field's shape.
+
+        Raises:
+            InputError: an unknown field, a wrong shape, or a number that is not finite.
+        """
+        return self._like(self._model.with_parameters(_fields("with_parameters", self, params)))
+
+    def _like(self, model: _diffmj.Model) -> Simulator:
+        """A simulator with the same options."""
         copy = object.__new__(Simulator)
         copy.nthread = self.nthread
         copy._options = self._options
-        copy._model = self._model.tightened()
+        copy._model = model
         return copy
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -589,6 +613,21 @@ class Simulator:
             f"timestep={self.timestep:g}, integrator='{self.integrator}', "
             f"gradient_path='{self.gradient_path}')"
         )
+
+
+def _fields(who: str, sim: Simulator, params: Any) -> dict[str, list[float]]:
+    """Values of fields of mjModel, flat."""
+    if not isinstance(params, Mapping):
+        raise InputError(f"{who}: params is a {type(params).__name__}, expected a dict")
+    out = {}
+    for name, value in params.items():
+        nrow, width = sim._model.parameter_shape(name)
+        shape = (width,) if name.startswith("opt.") else (nrow,) if width == 1 else (nrow, width)
+        array = np.asarray(value, dtype=float)
+        if array.shape != shape:
+            raise InputError(f"{who}: {name} has shape {array.shape}, expected {shape}")
+        out[name] = array.ravel().tolist()
+    return out
 
 
 def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:

@@ -687,8 +687,7 @@ class Trajectory:
             if array.shape != (*lead, size):
                 words = ", ".join((*dimensions, "dim"))
                 raise InputError(
-                    f"{who}: {label} has shape {array.shape}, expected ({words}) = "
-                    f"{(*lead, size)}"
+                    f"{who}: {label} has shape {array.shape}, expected ({words}) = {(*lead, size)}"
                 )
             out[..., begin : begin + size] += array
         return out

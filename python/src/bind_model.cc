@@ -152,6 +152,13 @@ void bind_model(nb::module_& m) {
           },
           "The compiled model in MuJoCo's MJB format.")
       .def(
+          "with_parameters",
+          [](const Model& model, const std::map<std::string, std::vector<double>>& fields) {
+            const nb::gil_scoped_release no_gil;
+            return model.with_parameters(fields);
+          },
+          "fields"_a, "The same model with other numbers in some fields of mjModel.")
+      .def(
           "tightened",
           [](const Model& model) {
             const nb::gil_scoped_release no_gil;

@@ -409,10 +409,13 @@ Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
   return gradient;
 }
 
-std::vector<Gradient> rollout_pullback_batch(const Model& model,
-                                             std::span<const Trajectory> trajectories,
-                                             std::span<const Cotangents> cotangents,
-                                             const RolloutOptions& options) {
+namespace {
+
+// model_of(i): the model of trajectory i
+template <class ModelOf>
+std::vector<Gradient> pullback_batch(ModelOf&& model_of, std::span<const Trajectory> trajectories,
+                                     std::span<const Cotangents> cotangents,
+                                     const RolloutOptions& options) {
   require_no_callbacks("rollout_pullback");
   if (trajectories.size() != cotangents.size()) {
     throw InputError("rollout_pullback: " + std::to_string(trajectories.size()) +
@@ -420,8 +423,8 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
   }
   for (size_t i = 0; i < trajectories.size(); i++) {
     if (!trajectories[i].ok()) continue;
-    require_cotangents("rollout_pullback, rollout " + std::to_string(i) + " of the batch", model,
-                       trajectories[i], cotangents[i]);
+    require_cotangents("rollout_pullback, rollout " + std::to_string(i) + " of the batch",
+                       model_of(i), trajectories[i], cotangents[i]);
   }
   std::vector<Gradient> out(trajectories.size());
   StopSignal stop(options.interrupted, options.progress);
@@ -430,9 +433,9 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
     std::string failure = trajectories[k].message;
     if (trajectories[k].ok()) {
       try {
-        WorkspaceLease workspace(model.impl());
+        WorkspaceLease workspace(model_of(k).impl());
         int failed_step = 0;
-        if (rollout_adjoint(model, trajectories[k], cotangents[k], out[k], *workspace, s,
+        if (rollout_adjoint(model_of(k), trajectories[k], cotangents[k], out[k], *workspace, s,
                             failed_step) == SweepOutcome::kNotFinite) {
           failure = not_finite(trajectories[k], failed_step);
         }
@@ -443,13 +446,35 @@ std::vector<Gradient> rollout_pullback_batch(const Model& model,
     if (failure.empty()) return;
     allocate(trajectories[k], std::numeric_limits<double>::quiet_NaN(), out[k]);
     for (const std::string& name : cotangents[k].params) {
-      out[k].params[name].assign(static_cast<size_t>(parameter_field(name).size(model.mj())),
+      out[k].params[name].assign(static_cast<size_t>(parameter_field(name).size(model_of(k).mj())),
                                  std::numeric_limits<double>::quiet_NaN());
     }
     out[k].message = failure;
   });
   if (stop.stopped()) throw Interrupted("rollout_pullback: interrupted");
   return out;
+}
+
+}  // namespace
+
+std::vector<Gradient> rollout_pullback_batch(const Model& model,
+                                             std::span<const Trajectory> trajectories,
+                                             std::span<const Cotangents> cotangents,
+                                             const RolloutOptions& options) {
+  return pullback_batch([&](size_t) -> const Model& { return model; }, trajectories, cotangents,
+                        options);
+}
+
+std::vector<Gradient> rollout_pullback_batch(std::span<const Model> models,
+                                             std::span<const Trajectory> trajectories,
+                                             std::span<const Cotangents> cotangents,
+                                             const RolloutOptions& options) {
+  if (models.size() != trajectories.size()) {
+    throw InputError("rollout_pullback: " + std::to_string(models.size()) + " models but " +
+                     std::to_string(trajectories.size()) + " trajectories");
+  }
+  return pullback_batch([&](size_t i) -> const Model& { return models[i]; }, trajectories,
+                        cotangents, options);
 }
 
 namespace {

@@ -18,6 +18,7 @@
 #include "mj/view.h"
 #include "model/model_impl.h"
 #include "model/parameters.h"
+#include "model/variant.h"
 #include "model/workspace.h"
 #include "record/checkpoints.h"
 #include "stages/analytic.h"
@@ -63,6 +64,8 @@ MjModelPtr copy_model(const mjModel* source) {
   return MjModelPtr(copy);
 }
 
+std::shared_ptr<mjModel> shared(MjModelPtr model) { return {std::move(model)}; }
+
 }  // namespace
 
 const char* integrator_name(Integrator integrator) {
@@ -93,11 +96,13 @@ Integrator integrator_from_name(const std::string& name) {
   throw InputError("integrator '" + name + "' is not known; use one of " + known);
 }
 
-ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
+ModelImpl::ModelImpl(std::shared_ptr<mjModel> compiled, const ModelOptions& options,
+                     const ModelImpl* base)
     : id(next_model_id++),
       options(options),
       muscle_smoothing(options.muscle_smoothing),
-      mj_(std::move(compiled)) {
+      mj_(std::move(compiled)),
+      pool_(base ? base->pool_ : std::make_shared<WorkspacePool>()) {
   mjModel* m = mj_.get();
   nq = static_cast<int>(m->nq);
   nv = static_cast<int>(m->nv);
@@ -122,16 +127,17 @@ ModelImpl::ModelImpl(MjModelPtr compiled, const ModelOptions& options)
 
   // step control would see the solver's tolerance as noise of the vector field
   if (tableau) tighten(m->opt);
-  tight_ = copy_model(m);
-  tighten(tight_->opt);
-  tight_->opt.disableflags |= mjDSBL_WARMSTART;
+  auto tight = std::make_unique<mjModel>(*m);
+  tighten(tight->opt);
+  tight->opt.disableflags |= mjDSBL_WARMSTART;
+  tight_ = std::move(tight);
 
   auto main_solver = std::make_unique<mjModel>(*m);
   main_solver->opt.noslip_iterations = 0;
   main_solver_ = std::move(main_solver);
 
   choose_path();
-  choose_collider();
+  choose_collider(base);
   choose_cfd();
   choose_advance();
 }
@@ -305,7 +311,7 @@ void ModelImpl::choose_cfd() {
   cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
 }
 
-void ModelImpl::choose_collider() {
+void ModelImpl::choose_collider(const ModelImpl* base) {
   const CollisionOptions& o = options.collisions;
   if (o.mode == Collisions::kMujoco) return;
   if (!(o.smoothness > 0) || std::isinf(o.smoothness)) {
@@ -332,7 +338,12 @@ void ModelImpl::choose_collider() {
         "there is no smooth collider for " + collisions_notice +
         ", and fallback is off: allow MuJoCo's collider there (fallback = true)");
   }
-  collider_ = std::make_unique<const SmoothCollider>(mj_.get(), o.smoothness);
+  // of numbers it has those of meshes alone
+  if (base && base->mj()->mesh_vert == mj_->mesh_vert) {
+    collider_ = base->collider_;
+  } else {
+    collider_ = std::make_shared<const SmoothCollider>(mj_.get(), o.smoothness);
+  }
 }
 
 // Asks MuJoCo instead of repeating its rule (damping, its polynomials, damping of actuators,
@@ -391,7 +402,7 @@ Model Model::from_file(const std::string& path, const ModelOptions& options) {
                       : mj_loadXML(path.c_str(), nullptr, error, kErrorSize);
   });
   if (!compiled) throw MujocoError("model file '" + path + "' does not compile: " + error);
-  return Model(std::make_shared<const ModelImpl>(MjModelPtr(compiled), options));
+  return Model(std::make_shared<const ModelImpl>(shared(MjModelPtr(compiled)), options));
 }
 
 Model Model::from_xml(const std::string& mjcf, const ModelOptions& options) {
@@ -407,13 +418,13 @@ Model Model::from_xml(const std::string& mjcf, const ModelOptions& options) {
   if (!compiled) {
     throw MujocoError(std::string("the MJCF string does not compile: ") + mjs_getError(spec.get()));
   }
-  return Model(std::make_shared<const ModelImpl>(MjModelPtr(compiled), options));
+  return Model(std::make_shared<const ModelImpl>(shared(MjModelPtr(compiled)), options));
 }
 
 Model Model::from_mjmodel(const mjModel* model, const ModelOptions& options) {
   require_mujoco_version();
   if (!model) throw InputError("Model::from_mjmodel: the mjModel is null");
-  return Model(std::make_shared<const ModelImpl>(copy_model(model), options));
+  return Model(std::make_shared<const ModelImpl>(shared(copy_model(model)), options));
 }
 
 const mjModel* Model::mj() const { return impl_->mj(); }
@@ -513,8 +524,19 @@ int Model::keyframe(const std::string& name) const {
                    (known.empty() ? "none" : known));
 }
 
+Model Model::with_numbers(const mjModel* numbers) const {
+  if (!numbers) throw InputError("Model::with_numbers: the mjModel is null");
+  return Model(std::make_shared<const ModelImpl>(with_numbers_of(impl_->shared_mj(), numbers),
+                                                 options(), impl_.get()));
+}
+
+Model Model::with_parameters(const std::map<std::string, std::vector<double>>& fields) const {
+  return Model(std::make_shared<const ModelImpl>(with_fields(impl_->shared_mj(), fields), options(),
+                                                 impl_.get()));
+}
+
 Model Model::tightened() const {
-  return Model(std::make_shared<const ModelImpl>(copy_model(impl_->tight()), options()));
+  return Model(std::make_shared<const ModelImpl>(shared(copy_model(impl_->tight())), options()));
 }
 
 }  // namespace diffmj

@@ -3,7 +3,6 @@
 #define DIFFMJ_MODEL_MODEL_IMPL_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,12 +26,19 @@ enum class Advance {
   kImplicit,           // (M - h D) b = M a, D not symmetric: implicit, implicitfast
 };
 
+// Workspaces that nobody uses, of a model and its variants.
+struct WorkspacePool;
+
 class ModelImpl {
  public:
-  ModelImpl(MjModelPtr compiled, const ModelOptions& options);
+  // base: the model this one is a variant of (model/variant.h), with which it shares workspaces
+  // and, where the meshes are the same, colliders.
+  ModelImpl(std::shared_ptr<mjModel> compiled, const ModelOptions& options,
+            const ModelImpl* base = nullptr);
   ~ModelImpl();
 
   const mjModel* mj() const { return mj_.get(); }
+  std::shared_ptr<const mjModel> shared_mj() const { return mj_; }
   // tolerances at machine precision, no warm start; otherwise the same model
   const mjModel* tight() const { return tight_.get(); }
   // the same model without its no-slip pass, for the solver
@@ -81,13 +87,12 @@ class ModelImpl {
   void choose_path();
   void choose_cfd();
   void choose_advance();
-  void choose_collider();
+  void choose_collider(const ModelImpl* base);
 
-  MjModelPtr mj_, tight_;
-  std::unique_ptr<const mjModel> main_solver_;  // of the pointers
-  std::unique_ptr<const SmoothCollider> collider_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+  std::shared_ptr<mjModel> mj_;
+  std::unique_ptr<const mjModel> tight_, main_solver_;  // of the pointers
+  std::shared_ptr<const SmoothCollider> collider_;
+  std::shared_ptr<WorkspacePool> pool_;
 };
 
 // A workspace for the length of a scope, in which MuJoCo collides as the model asks.

@@ -74,20 +74,27 @@ void Workspace::Stage::resize(const ModelImpl& impl) {
 }
 
 std::unique_ptr<Workspace> ModelImpl::take_workspace() const {
+  std::unique_ptr<Workspace> workspace;
   {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      auto workspace = std::move(idle_.back());
-      idle_.pop_back();
-      return workspace;
+    const std::lock_guard lock(pool_->mutex);
+    if (!pool_->idle.empty()) {
+      workspace = std::move(pool_->idle.back());
+      pool_->idle.pop_back();
     }
   }
-  return std::make_unique<Workspace>(*this);
+  if (!workspace) workspace = std::make_unique<Workspace>(*this);
+  if (workspace->model_id != id) {
+    // copies of another variant's numbers
+    workspace->probe_model.reset();
+    workspace->collision_model.reset();
+    workspace->model_id = id;
+  }
+  return workspace;
 }
 
 void ModelImpl::give_back(std::unique_ptr<Workspace> workspace) const {
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(workspace));
+  const std::lock_guard lock(pool_->mutex);
+  pool_->idle.push_back(std::move(workspace));
 }
 
 WorkspaceLease::WorkspaceLease(const ModelImpl& impl)

@@ -5,6 +5,8 @@
 
 #include <Eigen/Core>
 #include <array>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "mj/handle.h"
@@ -35,6 +37,7 @@ class Workspace {
   explicit Workspace(const ModelImpl& impl);
 
   MjDataPtr data;
+  int model_id = 0;  // of the model that used it last
 
   // constraint_solve: Newton matrix (its Cholesky factor after factorize), one row's non-zeros
   Matrix H;                                    // nv x nv
@@ -131,6 +134,11 @@ class Workspace {
   Stage between;                                // a state within a step
   std::vector<double> error, x0_size, x1_size;  // nv: error of a step, what it is relative to
   Matrix ctrl_bar;                              // ncotangent x nu: of a stage
+};
+
+struct WorkspacePool {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Workspace>> idle;
 };
 
 }  // namespace diffmj

@@ -140,7 +140,10 @@ def test_adaptive_steps(adjoint):
     sim, state = start(integrator="tsit5", interval=0.004, rtol=1e-9, atol=1e-10, adjoint=adjoint)
     rng = np.random.default_rng(2)
     traj = sim.rollout(**state, nstep=3)
-    weights = {"accelerometer": rng.standard_normal((4, 3)), "framepos": rng.standard_normal((4, 3))}
+    weights = {
+        "accelerometer": rng.standard_normal((4, 3)),
+        "framepos": rng.standard_normal((4, 3)),
+    }
     direction = rng.standard_normal(sim.nv)
     grad = traj.backward(sensordata=weights)
 

@@ -1,0 +1,83 @@
+// ParametricModel: gradients in anything that MJCF can say.
+//
+// Parameters θ are numbers that a model is built from: attributes of elements of an MJCF, or the
+// arguments of any function that makes a model. With the fields p of mjModel,
+//
+//   dL/dθ = Σ_p dL/dp · dp/dθ
+//
+// the first factor is rollout_pullback()'s, the second comes from central differences of MuJoCo's
+// compiler, which moves everything it derives: masses, inertias, frames, invweight0, acc0.
+// Completeness is checked: a field that changes with θ, acts on the motion and has no derivative is
+// an error that names it.
+#ifndef DIFFMJ_IDENTIFY_H_
+#define DIFFMJ_IDENTIFY_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diffmj/gradient.h"
+#include "diffmj/model.h"
+
+namespace diffmj {
+
+// Makes the model of some parameters; the caller owns it (mj_deleteModel). All of them must have
+// the same structure: numbers may differ, sizes and types may not.
+using BuildModel = std::function<mjModel*(std::span<const double> theta)>;
+
+class ParametricModel {
+ public:
+  // names: of the parameters, for messages; empty: "parameter 0", ... Throws InputError or
+  // MujocoError if the model cannot be built at start.
+  ParametricModel(BuildModel build, std::span<const double> start,
+                  std::vector<std::string> names = {}, const ModelOptions& options = {});
+  // Attributes of elements of an MJCF, a file's path or a string; start is what it has:
+  //   "elbow/damping", "cube/size[0]"    of the element with that name; without a number all that
+  //                                      are not 0
+  //   "geom:cube/size[0]"                where several kinds of elements have that name
+  //   "default.geom/solref[0]"           of the main default, for all geoms that have its value
+  //   "default(toe).geom/friction[0]", "option/gravity[2]"
+  // Names and units are those of mjSpec.
+  static ParametricModel from_attributes(const std::string& mjcf,
+                                         std::span<const std::string> attributes,
+                                         const ModelOptions& options = {});
+
+  int size() const;
+  const std::vector<std::string>& names() const;
+  const std::vector<double>& start() const;
+
+  // The model of θ: builds it, and shares all but its numbers with the model at the start.
+  [[nodiscard]] Model at(std::span<const double> theta) const;
+
+  // dp/dθ at θ.
+  class Jacobian {
+   public:
+    // Fields of mjModel that depend on θ: what Cotangents::params must have.
+    const std::vector<std::string>& fields() const { return fields_; }
+    // dL/dθ of a gradient that has those fields.
+    [[nodiscard]] std::vector<double> pullback(const Gradient& gradient) const;
+
+   private:
+    friend class ParametricModel;
+    struct Entry {
+      int parameter, field, entry;
+      double slope;
+    };
+    std::vector<std::string> fields_;
+    std::vector<Entry> entries_;
+    int size_ = 0;
+  };
+  // Two compilations per parameter, on threads. Throws UnsupportedError naming the parameter and
+  // the field if one acts on the motion and has no derivative.
+  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_IDENTIFY_H_

@@ -1,0 +1,193 @@
+"""ParametricSimulator: simulators as a function of what an MJCF says, and gradients in that."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from . import _diffmj
+from ._arrays import Array
+from ._errors import InputError
+from ._simulator import Simulator
+from ._trajectory import Trajectory
+
+Build = Callable[[dict[str, float]], "mujoco.MjModel | mujoco.MjSpec"]
+
+
+def _make(build: Build, names: list[str], theta: npt.ArrayLike) -> mujoco.MjModel:
+    made = build(dict(zip(names, (float(x) for x in np.asarray(theta)), strict=True)))
+    if isinstance(made, mujoco.MjSpec):
+        made = made.compile()
+    if not isinstance(made, mujoco.MjModel):
+        raise InputError(
+            f"ParametricSimulator: the function returned a {type(made).__name__}, expected a "
+            "mujoco.MjModel or MjSpec"
+        )
+    return made
+
+
+class ParametricSimulator:
+    """A simulator for every value of some parameters, and gradients in them.
+
+        family = diffmj.ParametricSimulator("robot.xml", ["elbow/damping", "cube/size"])
+        sim = family.at({"elbow/damping": 0.3})
+        traj = sim.rollout(qpos, qvel, ctrl=ctrl)
+        family.backward(traj, qpos=dloss_dqpos)   # {"elbow/damping": ..., "cube/size[0]": ...}
+
+    Parameters are attributes of an MJCF, or the arguments of a function that makes a model. All that
+    MuJoCo's compiler derives from them (masses, inertias, frames, invweight0, ...) is part of the
+    gradient: dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change, the second
+    factor by central differences of the compiler. A field that changes, acts on the motion and has
+    no gradient is an error that names it.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Build,
+        start: Iterable[str] | Mapping[str, float],
+        *,
+        nthread: int = 0,
+        **simulator: Any,
+    ):
+        """
+        Args:
+            model: the path of an MJCF file, an MJCF string, or a function from a dict of numbers to
+                a mujoco.MjModel or MjSpec. All models must have the same structure.
+            start: of an MJCF, names of attributes, or a dict that gives them values to start from:
+                "elbow/damping", "cube/size[0]"; "geom:cube/pos[0]" where several kinds of elements
+                have that name; "default.geom/solref[0]", "default(toe).geom/friction[0]";
+                "option/gravity[2]". Without a number, an attribute of several numbers stands for
+                all of them that are not 0. Names and units are those of mjSpec. Of a function, a
+                dict of its arguments.
+            nthread: as of `Simulator`.
+            simulator: further arguments of `Simulator`: integrator, cfd, ...
+
+        Raises:
+            InputError: an attribute that is not in the MJCF; the names there are are listed.
+            MujocoError: the model does not compile.
+        """
+        self.nthread = nthread
+        self._jacobian: tuple[bytes, Any] | None = None
+        if isinstance(start, str):
+            raise InputError(
+                f"ParametricSimulator: start is a string, expected a list: ['{start}']"
+            )
+        values = dict(start) if isinstance(start, Mapping) else {}
+        names = list(start)
+        if callable(model):
+            if not values:
+                raise InputError(
+                    "ParametricSimulator: start is not a dict; give the function's arguments values "
+                    "to start from"
+                )
+            self._is_function = True
+            # no reference to self: the extension's objects take no part in garbage collection
+            make = functools.partial(_make, model, names)
+            first = np.array([float(values[name]) for name in names])
+            self._base = Simulator(make(first), nthread=nthread, **simulator)
+            self._family = _diffmj.ParametricModel.from_function(
+                make, first, names, self._base._model
+            )
+            values = {}
+        else:
+            self._is_function = False
+            text = os.fsdecode(model) if isinstance(model, os.PathLike) else model
+            self._base = Simulator(text, nthread=nthread, **simulator)
+            self._family = _diffmj.ParametricModel.from_attributes(text, names, self._base._model)
+        self._start = np.array(self._family.start)
+        if values:
+            self._start = self._theta("ParametricSimulator", values)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the parameters; attributes of several numbers have one each, "cube/size[0]"."""
+        return list(self._family.names)
+
+    @property
+    def start(self) -> dict[str, float]:
+        """The values to start from."""
+        return dict(zip(self.names, self._start.tolist(), strict=True))
+
+    def at(self, values: Mapping[str, float] | npt.ArrayLike | None = None) -> Simulator:
+        """The simulator of these parameters: a dict of some of them (others as at the start), or an
+        array of all, in the order of `names`. Cheap: it shares all but numbers with others.
+
+        Raises:
+            InputError: a name or shape that is not right, or a model of another structure.
+            MujocoError: the model does not compile with these values.
+        """
+        theta = self._theta("at", {} if values is None else values)
+        sim = self._base._like(self._family.at(theta))
+        sim._theta = theta
+        return sim
+
+    def backward(self, trajectory: Trajectory, **cotangents: Any) -> dict[str, float | Array]:
+        """d(loss)/d(parameter) of a trajectory of `at(...)`, by name; with a batch an array each.
+
+        Args:
+            trajectory: of a simulator that `at` gave.
+            cotangents: as of `Trajectory.backward`, without params.
+
+        Raises:
+            UnsupportedError: a parameter changes a field of mjModel that has no gradient.
+        """
+        theta = getattr(trajectory._sim, "_theta", None)
+        if theta is None:
+            raise InputError(
+                "backward: the trajectory is not of a simulator that ParametricSimulator.at gave"
+            )
+        if "params" in cotangents:
+            raise InputError("backward: params is chosen by the parameters; leave it out")
+        jacobian = self._jacobian_at(theta)
+        gradient = trajectory.backward(**cotangents, params=jacobian.fields)
+        batch = 1 if trajectory.batch is None else trajectory.batch
+        rows = {
+            name: np.ascontiguousarray(x).reshape(batch, -1) for name, x in gradient.params.items()
+        }
+        numbers = jacobian.pullback(rows, batch)
+        out = numbers if trajectory.batch is not None else numbers[0]
+        return {
+            name: out[..., i] if trajectory.batch is not None else float(out[i])
+            for i, name in enumerate(self.names)
+        }
+
+    def _jacobian_at(self, theta: Array) -> Any:
+        key = theta.tobytes()
+        if self._jacobian is None or self._jacobian[0] != key:
+            # a Python function is called from this thread alone
+            nthread = 1 if self._is_function else self.nthread
+            self._jacobian = (key, self._family.jacobian(theta, nthread))
+        return self._jacobian[1]
+
+    def _theta(self, who: str, values: Mapping[str, float] | npt.ArrayLike) -> Array:
+        names = self.names
+        if isinstance(values, Mapping):
+            theta = self._start.copy()
+            for name, value in values.items():
+                # an attribute of several numbers, or the only one of them
+                matches = [i for i, x in enumerate(names) if x == name or x.startswith(f"{name}[")]
+                if not matches:
+                    raise InputError(f"{who}: there is no parameter '{name}'; there are {names}")
+                numbers = np.asarray(value, dtype=float)
+                if numbers.shape not in ((), (len(matches),)):
+                    raise InputError(
+                        f"{who}: {name} has shape {numbers.shape}, expected a number or "
+                        f"({len(matches)},)"
+                    )
+                theta[matches] = numbers
+            return theta
+        theta = np.ascontiguousarray(values, dtype=float)
+        if theta.shape != (len(names),):
+            raise InputError(
+                f"{who}: the parameters have shape {theta.shape}, expected ({len(names)},)"
+            )
+        return theta
+
+    def __repr__(self) -> str:
+        return f"ParametricSimulator({self.start})"

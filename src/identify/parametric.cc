@@ -1,0 +1,262 @@
+// ParametricModel: models as functions of parameters, and the derivative of the compiler.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "base/parallel.h"
+#include "diffmj/error.h"
+#include "diffmj/identify.h"
+#include "identify/attributes.h"
+#include "mj/call.h"
+#include "mj/handle.h"
+#include "model/parameters.h"
+#include "model/variant.h"
+
+namespace diffmj {
+namespace {
+
+// Relative to the parameter's size. The compiler computes in double precision: rounding is 1e-10 of
+// a field, truncation 1e-12.
+constexpr double kStep = 1e-6;
+// What is smaller, relative to the field's size over the parameter's, is rounding.
+constexpr double kRounding = 1e-8;
+
+bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// Arrays that the motion does not read, or that follow from fields that have a gradient: bounding
+// volumes, pictures, keyframes, masses of subtrees, M at qpos0.
+bool is_inert(std::string_view name) {
+  constexpr std::string_view kNames[] = {"body_subtreemass", "dof_M0",      "dof_length",
+                                         "geom_rbound",      "geom_aabb",   "site_size",
+                                         "body_margin",      "numeric_data"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         starts_with_any(
+             name, {"bvh_", "oct_", "cam_", "light_", "key_", "mat_", "tex_", "skin_", "vis_"}) ||
+         name.ends_with("_user");
+}
+
+// Positions of free and ball joints at qpos0 are not read by the dynamics, those of hinges and
+// slides are.
+bool is_inert_qpos0(const mjModel* m, int entry) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int n = m->jnt_type[j] == mjJNT_FREE ? 7 : m->jnt_type[j] == mjJNT_BALL ? 4 : 1;
+    if (entry < m->jnt_qposadr[j] || entry >= m->jnt_qposadr[j] + n) continue;
+    return n > 1;
+  }
+  return false;
+}
+
+// Rows of a tendon's constraints read these.
+bool has_tendon_rows(const mjModel* m, int tendon) {
+  if (m->tendon_limited[tendon] || m->tendon_frictionloss[tendon] > 0) return true;
+  return std::find(m->eq_type, m->eq_type + m->neq, +mjEQ_TENDON) != m->eq_type + m->neq;
+}
+
+// Orientations of sites are read by actuators, equalities and sensors.
+bool reads_site_frames(const mjModel* m) {
+  const auto* trn = m->actuator_trntype;
+  return m->nsensor > 0 || std::find(trn, trn + m->nactuator, +mjTRN_SITE) != trn + m->nactuator ||
+         std::find(m->eq_objtype, m->eq_objtype + m->neq, +mjOBJ_SITE) != m->eq_objtype + m->neq;
+}
+
+bool is_inert(const mjModel* m, const ModelArray& array, int entry) {
+  const std::string_view name = array.name;
+  if (name == "qpos0") return is_inert_qpos0(m, entry);
+  if (name == "tendon_invweight0" || name == "tendon_length0") return !has_tendon_rows(m, entry);
+  if (name == "actuator_length0") return true;
+  if (name == "site_quat") return !reads_site_frames(m);
+  return is_inert(name);
+}
+
+// An entry of an array, as "geom_margin of geom 'cube'".
+std::string entry_name(const mjModel* m, const ModelArray& array, int entry) {
+  constexpr std::pair<std::string_view, int> kKinds[] = {
+      {"body_", mjOBJ_BODY},     {"jnt_", mjOBJ_JOINT},     {"geom_", mjOBJ_GEOM},
+      {"site_", mjOBJ_SITE},     {"tendon_", mjOBJ_TENDON}, {"actuator_", mjOBJ_ACTUATOR},
+      {"eq_", mjOBJ_EQUALITY},   {"pair_", mjOBJ_PAIR},     {"mesh_", mjOBJ_MESH},
+      {"sensor_", mjOBJ_SENSOR},
+  };
+  const std::string text = array.name;
+  const int row = entry / std::max(1, array.size / std::max(1, array.rows));
+  for (const auto& [prefix, type] : kKinds) {
+    if (!text.starts_with(prefix)) continue;
+    const char* name = mj_id2name(m, type, row);
+    const std::string kind = mju_type2Str(type) ? mju_type2Str(type) : "element";
+    return text + " of " + kind + " " +
+           (name && *name ? "'" + std::string(name) + "'" : std::to_string(row));
+  }
+  return text + "[" + std::to_string(entry) + "]";
+}
+
+}  // namespace
+
+struct ParametricModel::Impl {
+  BuildModel build;
+  std::vector<double> start;
+  std::vector<std::string> names;
+  Model model;  // at the start
+
+  std::string name(int i) const {
+    const auto k = static_cast<size_t>(i);
+    return k < names.size() ? "'" + names[k] + "'" : std::to_string(i);
+  }
+  MjModelPtr built(std::span<const double> theta) const {
+    MjModelPtr made(build(theta));
+    if (!made) throw MujocoError("the model cannot be built: no model was returned");
+    return made;
+  }
+  void require(std::span<const double> theta) const {
+    if (theta.size() != start.size()) {
+      throw InputError("theta has " + std::to_string(theta.size()) + " numbers, expected " +
+                       std::to_string(start.size()));
+    }
+    for (size_t i = 0; i < theta.size(); i++) {
+      if (std::isfinite(theta[i])) continue;
+      throw InputError("parameter " + name(static_cast<int>(i)) + " is not finite");
+    }
+  }
+};
+
+namespace {
+
+Model first_model(const BuildModel& build, std::span<const double> start,
+                  const ModelOptions& options) {
+  const MjModelPtr made(build(start));
+  if (!made) throw MujocoError("the model cannot be built at the start: no model was returned");
+  return Model::from_mjmodel(made.get(), options);
+}
+
+}  // namespace
+
+ParametricModel::ParametricModel(BuildModel build, std::span<const double> start,
+                                 std::vector<std::string> names, const ModelOptions& options)
+    : impl_(std::make_shared<const Impl>(Impl{build,
+                                              {start.begin(), start.end()},
+                                              std::move(names),
+                                              first_model(build, start, options)})) {
+  if (!impl_->names.empty() && impl_->names.size() != impl_->start.size()) {
+    throw InputError("there are " + std::to_string(impl_->names.size()) + " names, expected " +
+                     std::to_string(impl_->start.size()) + ", one per parameter");
+  }
+  impl_->require(impl_->start);
+}
+
+ParametricModel ParametricModel::from_attributes(const std::string& mjcf,
+                                                 std::span<const std::string> attributes,
+                                                 const ModelOptions& options) {
+  const auto source = std::make_shared<AttributeModel>(mjcf, attributes);
+  return ParametricModel([source](std::span<const double> theta) { return source->build(theta); },
+                         source->start(), source->names(), options);
+}
+
+int ParametricModel::size() const { return static_cast<int>(impl_->start.size()); }
+const std::vector<std::string>& ParametricModel::names() const { return impl_->names; }
+const std::vector<double>& ParametricModel::start() const { return impl_->start; }
+
+Model ParametricModel::at(std::span<const double> theta) const {
+  impl_->require(theta);
+  return impl_->model.with_numbers(impl_->built(theta).get());
+}
+
+ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> theta,
+                                                    int nthread) const {
+  impl_->require(theta);
+  const int n = size();
+  struct Column {
+    std::map<std::pair<int, int>, double> slopes;  // by field and entry
+    std::string refused;
+  };
+  std::vector<Column> columns(static_cast<size_t>(n));
+  StopSignal never({});
+  parallel_for(n, nthread, never, [&](int i, StopSignal&) {
+    const auto k = static_cast<size_t>(i);
+    std::vector<double> moved(theta.begin(), theta.end());
+    const double size = std::max({std::abs(theta[k]), std::abs(impl_->start[k]), 1e-3});
+    const double h = kStep * size;
+    moved[k] = theta[k] + h;
+    const MjModelPtr plus = impl_->built(moved);
+    moved[k] = theta[k] - h;
+    const MjModelPtr minus = impl_->built(moved);
+    Column& column = columns[k];
+    const auto add = [&](const ModelArray& array, int field) {
+      double largest = 0;
+      for (int e = 0; e < array.size; e++) largest = std::max(largest, std::abs(array.a[e]));
+      for (int e = 0; e < array.size; e++) {
+        const double slope = (array.a[e] - array.b[e]) / (2 * h);
+        if (std::abs(slope) * size <= kRounding * largest) continue;
+        if (field >= 0) {
+          column.slopes[{field, e}] = slope;
+        } else if (column.refused.empty()) {
+          const bool inert = is_inert(plus.get(), array, e);
+          if (!inert) column.refused = entry_name(plus.get(), array, e);
+        }
+      }
+    };
+    const auto find = [](std::string_view name) {
+      const auto& fields = parameter_fields();
+      const auto found = std::find_if(fields.begin(), fields.end(),
+                                      [&](const ParameterField& f) { return name == f.name; });
+      return found == fields.end() ? -1 : static_cast<int>(found - fields.begin());
+    };
+    for (const ModelArray& array : arrays_that_differ(plus.get(), minus.get())) {
+      add(array, find(array.name));
+    }
+    // numbers of mjOption
+    const ModelArray gravity{"opt.gravity", plus->opt.gravity, minus->opt.gravity, 3, 1};
+    add(gravity, find(gravity.name));
+    const auto option = [&](const char* name, const mjtNum* a, const mjtNum* b, int width) {
+      add({name, a, b, width, 1}, -1);
+    };
+    option("opt.timestep", &plus->opt.timestep, &minus->opt.timestep, 1);
+    option("opt.density", &plus->opt.density, &minus->opt.density, 1);
+    option("opt.viscosity", &plus->opt.viscosity, &minus->opt.viscosity, 1);
+    option("opt.impratio", &plus->opt.impratio, &minus->opt.impratio, 1);
+    option("opt.wind", plus->opt.wind, minus->opt.wind, 3);
+    option("opt.o_solref", plus->opt.o_solref, minus->opt.o_solref, mjNREF);
+    option("opt.o_solimp", plus->opt.o_solimp, minus->opt.o_solimp, mjNIMP);
+  });
+
+  Jacobian out;
+  out.size_ = n;
+  std::map<int, int> numbers;  // of the fields that occur
+  for (int i = 0; i < n; i++) {
+    const Column& column = columns[static_cast<size_t>(i)];
+    if (!column.refused.empty()) {
+      throw UnsupportedError("parameter " + impl_->name(i) + " changes " + column.refused +
+                             ", which acts on the motion and has no gradient; leave the parameter "
+                             "out, or express it by fields that have one (parameter_names())");
+    }
+    for (const auto& [at, slope] : column.slopes) {
+      const auto [number, fresh] = numbers.try_emplace(at.first, static_cast<int>(numbers.size()));
+      if (fresh) {
+        out.fields_.emplace_back(parameter_fields()[static_cast<size_t>(at.first)].name);
+      }
+      out.entries_.push_back({i, number->second, at.second, slope});
+    }
+  }
+  return out;
+}
+
+std::vector<double> ParametricModel::Jacobian::pullback(const Gradient& gradient) const {
+  std::vector<const std::vector<double>*> bars;
+  for (const std::string& name : fields_) {
+    const auto found = gradient.params.find(name);
+    if (found == gradient.params.end()) {
+      throw InputError("the gradient has no " + name +
+                       "; ask for the Jacobian's fields() in Cotangents::params");
+    }
+    bars.push_back(&found->second);
+  }
+  std::vector<double> out(static_cast<size_t>(size_));
+  for (const Entry& e : entries_) {
+    out[static_cast<size_t>(e.parameter)] +=
+        e.slope * (*bars[static_cast<size_t>(e.field)])[static_cast<size_t>(e.entry)];
+  }
+  return out;
+}
+
+}  // namespace diffmj

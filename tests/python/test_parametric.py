@@ -1,0 +1,128 @@
+"""Simulators as a function of what an MJCF says, and gradients in that."""
+
+import diffmj
+import mujoco
+import numpy as np
+import pytest
+from conftest import load, ridders
+
+CUBE = """<mujoco><option timestep="0.004"/>
+  <default><geom solref="0.03 1.1"/></default>
+  <worldbody><geom name="floor" type="plane" size="2 2 0.1" friction="0.2 0.005 0.0001"/>
+    <body name="cube" pos="0 0 0.09"><freejoint/>
+      <geom name="cube" type="box" size="0.1 0.1 0.1"/>
+      <body name="arm" pos="0.1 0 0.1"><joint name="hinge" axis="0 1 0.3" damping="0.1"/>
+        <geom name="arm" type="capsule" size="0.02 0.1" pos="0.1 0 0"/></body></body>
+  </worldbody></mujoco>"""
+STATE = {
+    "qpos": np.array([0, 0, 0.095, 0.99, 0.08, -0.05, 0, 0.3]),
+    "qvel": np.array([0.3, 0.2, -0.3, 0.4, -0.2, 0.1, 0.5]),
+    "nstep": 5,
+}
+ATTRIBUTES = ["hinge/damping", "geom:cube/size", "default.geom/solref[0]"]
+
+
+def side(values: dict[str, float]) -> mujoco.MjSpec:
+    """A cube of one length."""
+    spec = mujoco.MjSpec.from_string(CUBE)
+    spec.geom("cube").size = [values["side"] / 2] * 3
+    spec.joint("hinge").damping = [values["damping"], 0, 0]
+    return spec
+
+
+@pytest.mark.smoke
+def test_attributes():
+    family = diffmj.ParametricSimulator(CUBE, ATTRIBUTES)
+    sizes = [f"geom:cube/size[{i}]" for i in range(3)]
+    assert family.names == ["hinge/damping[0]", *sizes, "default.geom/solref[0]"]
+    assert family.start == dict(zip(family.names, [0.1, 0.1, 0.1, 0.1, 0.03], strict=True))
+    sim = family.at({"hinge/damping": 0.2, "geom:cube/size": [0.1, 0.11, 0.12]})
+    spec = mujoco.MjSpec.from_string(CUBE)
+    spec.joint("hinge").damping[0] = 0.2
+    spec.geom("cube").size = [0.1, 0.11, 0.12]
+    expected = diffmj.Simulator(spec.compile()).rollout(**STATE)
+    assert np.array_equal(sim.rollout(**STATE).qpos, expected.qpos)
+    assert "hinge/damping[0]" in repr(family)
+
+
+@pytest.mark.parametrize("source", ["attributes", "function"])
+def test_gradient_matches_differences_of_recompiled_rollouts(source):
+    if source == "attributes":
+        family = diffmj.ParametricSimulator(CUBE, ATTRIBUTES)
+    else:
+        family = diffmj.ParametricSimulator(side, {"side": 0.2, "damping": 0.1})
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal(7)
+    traj = family.at().rollout(**STATE)
+    grad = family.backward(traj, final={"qvel": weight})
+    assert list(grad) == family.names
+    theta = np.array(list(family.start.values()))
+    for i, name in enumerate(family.names):
+
+        def loss(h: float, i: int = i) -> float:
+            moved = theta.copy()
+            moved[i] += h * theta[i]
+            return weight @ family.at(moved).tightened().rollout(**STATE).qvel[-1]
+
+        expected, error = ridders(loss, 1e-4)
+        assert grad[name] * theta[i] == pytest.approx(expected, rel=1e-5, abs=max(1e-7, 10 * error))
+
+
+def test_batch():
+    family = diffmj.ParametricSimulator(CUBE, ["hinge/damping"])
+    sim = family.at({"hinge/damping": 0.3})
+    batch = sim.rollout(**{**STATE, "qvel": np.stack([STATE["qvel"], 2 * STATE["qvel"]])})
+    bar = np.ones_like(batch.qvel)
+    grad = family.backward(batch, qvel=bar)["hinge/damping[0]"]
+    assert grad.shape == (2,)
+    one = family.backward(sim.rollout(**STATE), qvel=bar[0])["hinge/damping[0]"]
+    assert grad[0] == one
+
+
+def test_errors():
+    with pytest.raises(diffmj.InputError, match="no element 'knee'; there are cube"):
+        diffmj.ParametricSimulator(CUBE, ["knee/damping"])
+    with pytest.raises(diffmj.InputError, match=r"expected a list: \['hinge/damping'\]"):
+        diffmj.ParametricSimulator(CUBE, "hinge/damping")
+    with pytest.raises(diffmj.InputError, match="start is not a dict"):
+        diffmj.ParametricSimulator(side, ["side"])
+    with pytest.raises(diffmj.InputError, match="the function returned a int"):
+        diffmj.ParametricSimulator(lambda values: 3, {"side": 1.0})
+    family = diffmj.ParametricSimulator(CUBE, ["hinge/damping"])
+    with pytest.raises(diffmj.InputError, match="no parameter 'hinge/armature'; there are"):
+        family.at({"hinge/armature": 1})
+    with pytest.raises(diffmj.InputError, match=r"shape \(2,\), expected \(1,\)"):
+        family.at([1, 2])
+    with pytest.raises(diffmj.InputError, match="not finite"):
+        family.at([np.nan])
+    with pytest.raises(diffmj.InputError, match="not of a simulator that"):
+        family.backward(diffmj.Simulator(CUBE).rollout(**STATE), final={"qvel": np.ones(7)})
+    gap = diffmj.ParametricSimulator(CUBE, {"geom:cube/gap": 0.0})
+    with pytest.raises(diffmj.UnsupportedError, match="changes geom_gap of geom 'cube'"):
+        gap.backward(gap.at().rollout(**STATE), final={"qvel": np.ones(7)})
+
+    def fails(values: dict[str, float]) -> mujoco.MjSpec:
+        if values["side"] != 0.2:
+            raise RuntimeError("no such cube")
+        return side({**values, "damping": 0.1})
+
+    broken = diffmj.ParametricSimulator(fails, {"side": 0.2})
+    with pytest.raises(RuntimeError, match="no such cube"):
+        broken.at({"side": 0.3})
+
+
+def test_with_parameters():
+    model = load("humanoid")
+    sim = diffmj.Simulator(model)
+    state = vars(sim.keyframe_state("test"))
+    friction = 0.5 * model.geom_friction
+    slippery = sim.with_parameters({"geom_friction": friction})
+    model.geom_friction[:] = friction
+    expected = diffmj.Simulator(model).rollout(**state, nstep=10)
+    assert np.array_equal(slippery.rollout(**state, nstep=10).qpos, expected.qpos)
+    with pytest.raises(diffmj.InputError, match=r"geom_friction has shape \(3,\), expected"):
+        sim.with_parameters({"geom_friction": [1, 2, 3]})
+    with pytest.raises(diffmj.InputError, match="parameter 'friction' is not known"):
+        sim.with_parameters({"friction": 1})
+    with pytest.raises(diffmj.InputError, match="expected a dict"):
+        sim.with_parameters([1])
