@@ -40,9 +40,9 @@ class ParametricSimulator:
         traj = sim.rollout(qpos, qvel, ctrl=ctrl)
         family.backward(traj, qpos=dloss_dqpos)   # {"elbow/damping": ..., "cube/size[0]": ...}
 
-    Parameters are attributes of an MJCF, or the arguments of a function that makes a model. All that
-    MuJoCo's compiler derives from them (masses, inertias, frames, invweight0, ...) is part of the
-    gradient: dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change, the second
+    Parameters are attributes of an MJCF, or the arguments of a function that makes a model. All
+    that MuJoCo's compiler derives from them (masses, inertias, frames, invweight0, ...) is part of
+    the gradient: dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change, the second
     factor by central differences of the compiler. A field that changes, acts on the motion and has
     no gradient is an error that names it.
     """
@@ -83,8 +83,8 @@ class ParametricSimulator:
         if callable(model):
             if not values:
                 raise InputError(
-                    "ParametricSimulator: start is not a dict; give the function's arguments values "
-                    "to start from"
+                    "ParametricSimulator: start is not a dict; give the function's arguments "
+                    "values to start from"
                 )
             self._is_function = True
             # no reference to self: the extension's objects take no part in garbage collection

@@ -371,8 +371,8 @@ class Simulator:
             heavy = sim.with_parameters({"body_mass": 2 * model.body_mass})
 
         Cheap: all other arrays, and the scratch of rollouts, are shared. Each field is moved alone:
-        the mass matrix and the masses of subtrees follow, but what MuJoCo's compiler derives from it
-        (body_invweight0, ...) does not. `ParametricSimulator` moves that, too.
+        the mass matrix and the masses of subtrees follow, but what MuJoCo's compiler derives from
+        it (body_invweight0, ...) does not. `ParametricSimulator` moves that, too.
 
         Args:
             params: values by the name of the field (`diffmj.parameter_names()`), each with the
