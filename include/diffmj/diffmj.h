@@ -10,6 +10,7 @@
 #include "diffmj/identify.h"
 #include "diffmj/model.h"
 #include "diffmj/observables.h"
+#include "diffmj/recording.h"
 #include "diffmj/rollout.h"
 #include "diffmj/sensors.h"
 #include "diffmj/serialize.h"

@@ -1,0 +1,506 @@
+// Segments of recordings, their residuals, and which recordings are held out.
+#include <mujoco/mujoco.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+
+#include "diffmj/error.h"
+#include "diffmj/observables.h"
+#include "diffmj/recording.h"
+#include "diffmj/sensors.h"
+#include "identify/quantities.h"
+#include "mj/call.h"
+#include "mj/collider.h"
+#include "mj/handle.h"
+#include "model/model_impl.h"
+#include "model/workspace.h"
+#include "record/input.h"
+
+namespace diffmj {
+namespace {
+
+// Of equal times: 1e-6 of an interval, and what rounding does to a time far from 0.
+constexpr double kSameInterval = 1e-6;
+double same_time(double interval, double time) {
+  return kSameInterval * interval + 4 * std::numeric_limits<double>::epsilon() * std::abs(time);
+}
+
+template <class... Args>
+std::string text(const char* format, Args... args) {
+  char out[512];
+  std::snprintf(out, sizeof(out), format, args...);
+  return out;
+}
+
+// How the rows of a recording lie on the grid of the model.
+struct Grid {
+  int substeps = 1;
+  std::vector<bool> joined;  // n - 1: no row is missing in this interval
+};
+
+Grid grid_of(const std::string& who, const Model& model, const Recording& recording) {
+  const std::vector<double>& time = recording.time;
+  Grid out;
+  if (time.size() < 2) return out;
+  const double median = median_interval(time);
+  double sum = 0;
+  int count = 0;
+  for (size_t i = 0; i + 1 < time.size(); i++) {
+    const double interval = time[i + 1] - time[i];
+    out.joined.push_back(!is_gap(interval, median));
+    if (!out.joined.back()) continue;
+    sum += interval;
+    count++;
+  }
+  const double mean = sum / count;
+  for (size_t i = 0; i + 1 < time.size(); i++) {
+    const double interval = time[i + 1] - time[i];
+    if (!out.joined[i] || std::abs(interval - mean) <= same_time(mean, time[i + 1])) continue;
+    throw InputError(who + text(": rows %zu and %zu are %.9g s apart, but the mean interval is "
+                                "%.9g s; use resample(recording, %.6g) first",
+                                i, i + 1, interval, mean, mean));
+  }
+  const double step = model.interval(), ratio = mean / step, whole = std::round(ratio);
+  if (whole < 1 || std::abs(mean - whole * step) > same_time(mean, time.back())) {
+    const char* word = model.is_adaptive() ? "interval" : "timestep";
+    throw InputError(who + text(": rows are %.9g s apart, which is %.6g times the model's %s of "
+                                "%.9g s, expected a whole number; set the %s to %.9g, or use "
+                                "resample(recording, %.9g)",
+                                mean, ratio, word, step, word, mean / std::ceil(ratio),
+                                std::max(1.0, whole) * step));
+  }
+  out.substeps = static_cast<int>(whole);
+  return out;
+}
+
+bool all_known(std::span<const double> x) {
+  return std::none_of(x.begin(), x.end(), [](double y) { return std::isnan(y); });
+}
+
+// Where the rows and weights of a target are in a recording.
+struct Source {
+  Target target;                              // without numbers
+  const std::vector<double>* rows = nullptr;  // n x columns
+  int columns = 0, begin = 0;                 // the target's numbers in a row
+  const std::vector<double>* weights = nullptr;
+  int weight_columns = 0, weight_begin = 0;  // 0 columns: one weight for all
+  std::vector<bool> recorded;                // width: known in one row at least
+  bool at_acceleration = false;              // depends on the control at its row
+
+  double weight(int row, int k) const {
+    if (!weights) return 1;
+    if (weight_columns == 0) return weights->front();
+    const int column = weight_columns == 1 ? 0 : weight_begin + k;
+    return row_of(*weights, row, weight_columns)[static_cast<size_t>(column)];
+  }
+  std::span<const double> values(int row) const {
+    return row_of(*rows, row, columns)
+        .subspan(static_cast<size_t>(begin), static_cast<size_t>(target.width));
+  }
+};
+
+Source source(const Recording& recording, const Quantity& quantity, const Layout& row) {
+  Source out;
+  out.target.name = quantity.name();
+  out.target.observable = row.observable;
+  out.target.offset = row.offset;
+  out.target.width = row.width;
+  out.target.nweight = row.nweight;
+  out.target.quaternion = quantity.kind != QuantityKind::kQpos && !row.quaternions.empty();
+  out.rows = &values(recording, quantity);
+  out.columns = row.width;
+  const auto weights = recording.weights.find(quantity.name());
+  if (weights != recording.weights.end()) {
+    out.weights = &weights->second;
+    // with one row a single weight is the row's, too
+    out.weight_columns = out.weights->size() == 1
+                             ? 0
+                             : static_cast<int>(out.weights->size() / recording.time.size());
+  }
+  return out;
+}
+
+std::vector<Source> sources(const std::string& who, const Model& model, const Recording& recording,
+                            const std::vector<std::string>& wanted) {
+  const mjModel* m = model.mj();
+  std::vector<Source> out;
+  const auto add = [&](Source x) {
+    x.recorded.assign(static_cast<size_t>(x.target.width), false);
+    for (int i = 0; i < recording.nrow(); i++) {
+      const auto row = x.values(i);
+      for (size_t j = 0; j < row.size(); j++) {
+        if (!std::isnan(row[j])) x.recorded[j] = true;
+      }
+    }
+    if (std::find(x.recorded.begin(), x.recorded.end(), true) != x.recorded.end()) {
+      out.push_back(std::move(x));
+    }
+  };
+  const auto is_wanted = [&](const std::string& name) {
+    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  };
+  for (const std::string& name : wanted) {
+    std::vector<std::string> names;
+    for (const Quantity& q : quantities(recording)) {
+      if (q.kind != QuantityKind::kCtrl) names.push_back(q.name());
+    }
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    throw InputError(who + ": target '" + name + "' is not recorded" + similar_names(name, names));
+  }
+  for (const Quantity& quantity : quantities(recording)) {
+    if (quantity.kind == QuantityKind::kCtrl || !is_wanted(quantity.name())) continue;
+    const Layout row = layout(who, model, quantity);
+    Source whole = source(recording, quantity, row);
+    if (quantity.kind == QuantityKind::kSensor) {
+      const int i = mj_name2id(m, mjOBJ_SENSOR, quantity.element.c_str());
+      whole.at_acceleration = m->sensor_needstage[i] == mjSTAGE_ACC;
+    }
+    if (quantity.kind != QuantityKind::kSensordata) {
+      add(std::move(whole));
+      continue;
+    }
+    for (int i = 0; i < static_cast<int>(m->nsensor); i++) {
+      Source one = whole;
+      const char* name = mj_id2name(m, mjOBJ_SENSOR, i);
+      one.target.name =
+          name && *name ? "sensor:" + std::string(name) : "sensor:" + std::to_string(i);
+      one.target.offset = one.begin = one.weight_begin = m->sensor_adr[i];
+      one.target.width = m->sensor_dim[i];
+      one.target.quaternion = m->sensor_datatype[i] == mjDATATYPE_QUATERNION;
+      one.target.nweight = one.target.quaternion ? 3 : m->sensor_dim[i];
+      one.at_acceleration = m->sensor_needstage[i] == mjSTAGE_ACC;
+      add(std::move(one));
+    }
+  }
+  return out;
+}
+
+// Whether residual k of a target's row needs a number that is missing.
+bool residual_is_missing(const Model& model, const Target& target, std::span<const double> row,
+                         int k) {
+  if (target.quaternion) return !all_known(row);
+  if (target.observable != "qpos") return std::isnan(row[static_cast<size_t>(k)]);
+  const mjModel* m = model.mj();
+  const int joint = m->dof_jntid[k], adr = m->jnt_qposadr[joint], dof = k - m->jnt_dofadr[joint];
+  switch (m->jnt_type[joint]) {
+    case mjJNT_FREE:
+      return dof < 3 ? std::isnan(row[static_cast<size_t>(adr + dof)])
+                     : !all_known(row.subspan(static_cast<size_t>(adr) + 3, 4));
+    case mjJNT_BALL:
+      return !all_known(row.subspan(static_cast<size_t>(adr), 4));
+    default:
+      return std::isnan(row[static_cast<size_t>(adr)]);
+  }
+}
+
+// Contacts of recorded states, each found once.
+class Contacts {
+ public:
+  Contacts(const Model& model, double margin)
+      : model_(model), margin_(margin), workspace_(model.impl()) {
+    reset_data(model, {}, {}, *workspace_);
+    if (margin <= 0) return;
+    mj_call("mj_copyModel", [&] { wide_.reset(mj_copyModel(nullptr, model.mj())); });
+    mjModel* m = wide_.get();
+    const auto raise = [&](mjtNum* margins, int n) {
+      for (int i = 0; i < n; i++) margins[i] = std::max(margins[i], margin);
+    };
+    raise(m->geom_margin, static_cast<int>(m->ngeom));
+    raise(m->pair_margin, static_cast<int>(m->npair));
+    if (m->opt.enableflags & mjENBL_OVERRIDE) raise(&m->opt.o_margin, 1);
+  }
+
+  bool at(std::span<const double> qpos) {
+    mjData* d = workspace_->data.get();
+    std::copy(qpos.begin(), qpos.end(), d->qpos);
+    if (collide(model_.mj()) > 0) return true;
+    if (!wide_) return false;
+    const int n = collide(wide_.get());
+    return std::any_of(d->contact, d->contact + n,
+                       [&](const mjContact& x) { return x.dist <= margin_; });
+  }
+
+ private:
+  int collide(const mjModel* m) {
+    mjData* d = workspace_->data.get();
+    try {
+      mj_call("mj_collision", [&] {
+        mj_kinematics(m, d);
+        mj_comPos(m, d);
+        mj_flex(m, d);
+        mj_collision(CollidingModel(m), d);
+      });
+    } catch (const MujocoError&) {
+      reset_keeping_mocap(model_.impl(), *workspace_);
+      throw;
+    }
+    return static_cast<int>(d->ncon);
+  }
+
+  const Model& model_;
+  double margin_;
+  WorkspaceLease workspace_;
+  MjModelPtr wide_;
+};
+
+void require_recorded(const std::string& who, const Model& model, const Recording& recording) {
+  const auto require = [&](const char* name, const std::vector<double>& x, int width,
+                           const char* remedy) {
+    if (width == 0 || !x.empty()) return;
+    throw InputError(who + ": " + name +
+                     " is not recorded, but a segment starts at a known state "
+                     "with known controls; " +
+                     remedy);
+  };
+  require("qpos", recording.qpos, model.nq(), "give the positions");
+  require("qvel", recording.qvel, model.nv(), "use estimate_velocities(recording) first");
+  require("act", recording.act, model.na(), "give the activations, zeros if they are at rest");
+  require("ctrl", recording.ctrl, model.nu(), "give the controls, zeros if there were none");
+}
+
+class Cutter {
+ public:
+  Cutter(const std::string& who, const Model& model, const Recording& recording,
+         const SegmentOptions& options)
+      : model_(model),
+        recording_(recording),
+        options_(options),
+        grid_(grid_of(who, model, recording)),
+        sources_(sources(who, model, recording, options.targets)),
+        contact_(recording.time.size()) {}
+
+  bool known_start(int i) const {
+    return all_known(row_of(recording_.qpos, i, model_.nq())) &&
+           all_known(row_of(recording_.qvel, i, model_.nv())) &&
+           (model_.na() == 0 || all_known(row_of(recording_.act, i, model_.na())));
+  }
+  bool joined(int i) const {
+    for (int k = i; k < i + options_.length; k++) {
+      if (!grid_.joined[static_cast<size_t>(k)]) return false;
+      if (model_.nu() > 0 && !all_known(row_of(recording_.ctrl, k, model_.nu()))) return false;
+    }
+    return true;
+  }
+  bool touches(int i, Contacts& contacts) {
+    for (int k = i; k <= i + options_.length; k++) {
+      const auto qpos = row_of(recording_.qpos, k, model_.nq());
+      std::optional<bool>& found = contact_[static_cast<size_t>(k)];
+      if (!found) found = all_known(qpos) && contacts.at(qpos);
+      if (*found) return true;
+    }
+    return false;
+  }
+  double missing_share(int i) const {
+    int missing = 0, all = 0;
+    for (const Source& x : sources_) {
+      for (int k = i + 1; k <= i + options_.length; k++) {
+        const auto row = x.values(k);
+        for (size_t j = 0; j < row.size(); j++) {
+          if (!x.recorded[j]) continue;
+          all++;
+          missing += std::isnan(row[j]) ? 1 : 0;
+        }
+      }
+    }
+    return all > 0 ? static_cast<double>(missing) / all : 1;
+  }
+  Segment cut(int recording, int i) const {
+    Segment out{
+        .recording = recording, .first = i, .length = options_.length, .substeps = grid_.substeps};
+    const auto copy = [i](const std::vector<double>& rows, int width) {
+      const auto row = row_of(rows, i, width);
+      return std::vector<double>(row.begin(), row.end());
+    };
+    out.start = {.time = recording_.time[static_cast<size_t>(i)],
+                 .qpos = copy(recording_.qpos, model_.nq()),
+                 .qvel = copy(recording_.qvel, model_.nv()),
+                 .act = copy(recording_.act, model_.na())};
+    for (int k = i; k < i + out.length && model_.nu() > 0; k++) {
+      const auto row = row_of(recording_.ctrl, k, model_.nu());
+      for (int s = 0; s < out.substeps; s++)
+        out.ctrl.insert(out.ctrl.end(), row.begin(), row.end());
+    }
+    for (const Source& x : sources_) out.targets.push_back(target(x, i));
+    return out;
+  }
+
+ private:
+  // The simulation holds the last control; a sensor of forces would measure the next.
+  bool control_goes_on(int last) const {
+    if (model_.nu() == 0) return true;
+    const auto a = row_of(recording_.ctrl, last - 1, model_.nu()),
+               b = row_of(recording_.ctrl, last, model_.nu());
+    return std::equal(a.begin(), a.end(), b.begin());
+  }
+  Target target(const Source& source, int first) const {
+    Target out = source.target;
+    const int last = first + options_.length;
+    const bool lost_end = source.at_acceleration && !control_goes_on(last);
+    for (int i = first; i <= last; i++) {
+      const auto row = source.values(i);
+      for (int k = 0; k < out.nweight; k++) {
+        const bool left_out = (lost_end && i == last) || residual_is_missing(model_, out, row, k);
+        // sensordata has four weights for a quaternion
+        const bool shared = out.quaternion && source.weight_columns > out.nweight;
+        out.weights.push_back(left_out ? 0 : source.weight(i, shared ? 0 : k));
+      }
+      const size_t begin = out.values.size();
+      for (const double x : row) out.values.push_back(std::isnan(x) ? 0 : x);
+      unit_where_missing(out, row, begin);
+    }
+    return out;
+  }
+  void unit_where_missing(Target& out, std::span<const double> row, size_t begin) const {
+    const auto fill = [&](size_t at) {
+      if (std::isnan(row[at])) out.values[begin + at] = 1;
+    };
+    if (out.quaternion) fill(0);
+    if (out.observable != "qpos") return;
+    const mjModel* m = model_.mj();
+    for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+      const auto adr = static_cast<size_t>(m->jnt_qposadr[j]);
+      if (m->jnt_type[j] == mjJNT_FREE) fill(adr + 3);
+      if (m->jnt_type[j] == mjJNT_BALL) fill(adr);
+    }
+  }
+
+  const Model& model_;
+  const Recording& recording_;
+  const SegmentOptions& options_;
+  Grid grid_;
+  std::vector<Source> sources_;
+  std::vector<std::optional<bool>> contact_;  // n, as far as looked at
+};
+
+void require_options(const SegmentOptions& options) {
+  const auto require = [](bool good, const std::string& what) {
+    if (!good) throw InputError("segments: " + what);
+  };
+  require(options.length >= 1,
+          "length is " + std::to_string(options.length) + ", expected at least 1 interval");
+  require(options.stride >= 0,
+          "stride is " + std::to_string(options.stride) + ", expected at least 1 row, or 0");
+  require(options.margin >= 0 && std::isfinite(options.margin),
+          text("margin is %g, expected a distance of 0 or more [m]", options.margin));
+  require(options.max_missing >= 0 && options.max_missing <= 1,
+          text("max_missing is %g, expected a share from 0 to 1", options.max_missing));
+}
+
+}  // namespace
+
+SegmentRule segment_rule_from_name(const std::string& name) {
+  if (name == "all") return SegmentRule::kAll;
+  if (name == "contact") return SegmentRule::kContact;
+  throw InputError("segments: rule '" + name + "' is not known; use all or contact");
+}
+
+RolloutInput segment_input(const Segment& segment) {
+  return {.qpos = segment.start.qpos,
+          .qvel = segment.start.qvel,
+          .act = segment.start.act,
+          .ctrl = segment.ctrl,
+          .time = segment.start.time};
+}
+
+std::vector<Segment> segments(const Model& model, std::span<const Recording> recordings,
+                              const SegmentOptions& options) {
+  require_options(options);
+  require_no_callbacks("segments");
+  const int stride = options.stride > 0 ? options.stride : options.length;
+  std::optional<Contacts> contacts;
+  if (options.rule == SegmentRule::kContact) contacts.emplace(model, options.margin);
+  std::vector<Segment> out;
+  for (size_t r = 0; r < recordings.size(); r++) {
+    const Recording recording = validate(model, recordings[r]);
+    const std::string who =
+        "segments: " +
+        (recording.name.empty() ? "recording " + std::to_string(r) : recording_name(recording));
+    require_recorded(who, model, recording);
+    Cutter cutter(who, model, recording, options);
+    for (int i = 0; i + options.length < recording.nrow(); i += stride) {
+      if (!cutter.known_start(i) || !cutter.joined(i)) continue;
+      if (cutter.missing_share(i) > options.max_missing) continue;
+      if (contacts && !cutter.touches(i, *contacts)) continue;
+      out.push_back(cutter.cut(static_cast<int>(r), i));
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<double>> residuals(const Model& model, const Segment& segment,
+                                           const Trajectory& t) {
+  if (t.model_id != model.impl().id) {
+    throw InputError("residuals: the trajectory was made with another model");
+  }
+  if (t.nstep != segment.length * segment.substeps) {
+    throw InputError("residuals: the trajectory has " + std::to_string(t.nstep) +
+                     " steps, expected " + std::to_string(segment.length * segment.substeps) +
+                     " (length x substeps)");
+  }
+  std::map<std::string, std::vector<double>> simulated;
+  for (const Target& x : segment.targets) {
+    if (simulated.count(x.observable)) continue;
+    simulated[x.observable] = x.observable == "qpos"         ? t.qpos
+                              : x.observable == "qvel"       ? t.qvel
+                              : x.observable == "act"        ? t.act
+                              : x.observable == "sensordata" ? sensordata(model, t)
+                                                             : poses(model, t, {x.observable}).*
+                                                                   observable(x.observable).values;
+  }
+  std::vector<std::vector<double>> out;
+  for (const Target& x : segment.targets) {
+    const std::vector<double>& rows = simulated[x.observable];
+    const int columns = static_cast<int>(rows.size()) / (t.nstep + 1);
+    std::vector<double> r(x.weights.size());
+    for (int i = 0; i <= segment.length; i++) {
+      const double* y = row_of(rows, i * segment.substeps, columns).data() + x.offset;
+      const double* target = row_of(x.values, i, x.width).data();
+      const auto to = row_of(r, i, x.nweight);
+      if (x.quaternion) {
+        mju_subQuat(to.data(), y, target);
+      } else if (x.observable == "qpos") {
+        mj_call("mj_differentiatePos",
+                [&] { mj_differentiatePos(model.mj(), to.data(), 1, target, y); });
+      } else {
+        for (size_t j = 0; j < to.size(); j++) to[j] = y[j] - target[j];
+      }
+      const auto weights = row_of(x.weights, i, x.nweight);
+      for (size_t j = 0; j < to.size(); j++) {
+        if (weights[j] == 0) to[j] = 0;
+      }
+    }
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+Split split(int n, double share, unsigned seed) {
+  if (n < 0) throw InputError("split: n is " + std::to_string(n) + ", expected at least 0");
+  if (!(share >= 0 && share < 1)) {
+    throw InputError(text("split: share is %g, expected at least 0 and less than 1", share));
+  }
+  if (share > 0 && n < 2) {
+    throw InputError("split: " + std::to_string(n) +
+                     " recordings cannot be split; give two or more, or share = 0");
+  }
+  std::vector<int> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  // std::shuffle differs between standard libraries
+  std::mt19937_64 random(seed);
+  for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[random() % i]);
+  int held_out = static_cast<int>(std::lround(share * n));
+  if (share > 0) held_out = std::clamp(held_out, 1, n - 1);
+  Split out;
+  out.held_out.assign(order.begin(), order.begin() + held_out);
+  out.training.assign(order.begin() + held_out, order.end());
+  std::sort(out.held_out.begin(), out.held_out.end());
+  std::sort(out.training.begin(), out.training.end());
+  return out;
+}
+
+}  // namespace diffmj
