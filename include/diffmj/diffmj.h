@@ -6,6 +6,7 @@
 #include "diffmj/check.h"
 #include "diffmj/collisions.h"
 #include "diffmj/error.h"
+#include "diffmj/fit.h"
 #include "diffmj/gradient.h"
 #include "diffmj/identify.h"
 #include "diffmj/model.h"
