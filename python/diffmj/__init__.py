@@ -47,6 +47,15 @@ from ._errors import (  # noqa: E402
     UnsupportedError,
 )
 from ._plot import plot_steps  # noqa: E402
+from ._recording import (  # noqa: E402
+    Recording,
+    Segment,
+    Target,
+    estimate_velocities,
+    resample,
+    segments,
+    split,
+)
 from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import (  # noqa: E402
     ConstraintForces,
@@ -82,17 +91,24 @@ __all__ = [
     "Kink",
     "MujocoError",
     "OutOfMemoryError",
+    "Recording",
     "RolloutError",
+    "Segment",
     "Simulator",
     "SolverSteps",
     "State",
     "StepBudgetError",
     "StepSizeError",
     "StiffWarning",
+    "Target",
     "Trajectory",
     "UnsupportedError",
     "__version__",
+    "estimate_velocities",
     "mujoco_version",
     "parameter_names",
     "plot_steps",
+    "resample",
+    "segments",
+    "split",
 ]

@@ -35,6 +35,7 @@ void bind_model(nb::module_& m);
 void bind_rollout(nb::module_& m);
 void bind_gradient(nb::module_& m);
 void bind_check(nb::module_& m);
+void bind_identify(nb::module_& m);
 
 // An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
 using RowArray = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

@@ -49,4 +49,5 @@ NB_MODULE(_diffmj, m) {
   bind_rollout(m);
   bind_gradient(m);
   bind_check(m);
+  bind_identify(m);
 }
