@@ -51,6 +51,31 @@ struct FitBounds {
   double high = std::numeric_limits<double>::infinity();
 };
 
+// θ = θ(z), free variables z for bounded parameters: within two bounds a logistic curve, above or
+// below one a softplus, without bounds linear. θ(0) is the start, and dθ/dz there the size of the
+// parameter, or of its distance from the bound.
+class FitVariables {
+ public:
+  // bounds: one per parameter, or none. Throws InputError if a bound excludes the start; names are
+  // for the message.
+  FitVariables(std::span<const double> start, std::span<const FitBounds> bounds,
+               std::span<const std::string> names = {});
+
+  [[nodiscard]] std::vector<double> theta(std::span<const double> z) const;
+  // dθ/dz, one number each.
+  [[nodiscard]] std::vector<double> slope(std::span<const double> z) const;
+
+ private:
+  struct One {
+    enum class Kind { kFree, kLow, kHigh, kBoth };
+    double start = 0;
+    FitBounds bounds = {};
+    Kind kind = Kind::kFree;
+    double scale = 1, offset = 0;
+  };
+  std::vector<One> all_;
+};
+
 struct FitStep {
   int iteration = 0;
   double loss = 0;
@@ -59,8 +84,7 @@ struct FitStep {
   int nfailed = 0;
 };
 
-// Adam on z, θ = θ(z): within two bounds a logistic curve, above or below one a softplus, without
-// bounds linear; all scaled by the parameter's size at the start. Defaults are those of the paper.
+// Adam on free variables (FitVariables). Defaults are those of the paper.
 struct FitOptions {
   std::vector<FitBounds> bounds = {};  // one per parameter, or none
   int iterations = 100;

@@ -46,8 +46,18 @@ from ._errors import (  # noqa: E402
     StiffWarning,
     UnsupportedError,
 )
+from ._identify import Fit, FitIteration, identify  # noqa: E402
 from ._parametric import ParametricSimulator  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
+from ._recording import (  # noqa: E402
+    Recording,
+    Segment,
+    Target,
+    estimate_velocities,
+    resample,
+    segments,
+    split,
+)
 from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import (  # noqa: E402
     ConstraintForces,
@@ -76,6 +86,8 @@ __all__ = [
     "Error",
     "Event",
     "FallbackWarning",
+    "Fit",
+    "FitIteration",
     "Gradient",
     "GradientWarning",
     "GrazingWarning",
@@ -84,17 +96,25 @@ __all__ = [
     "MujocoError",
     "OutOfMemoryError",
     "ParametricSimulator",
+    "Recording",
     "RolloutError",
+    "Segment",
     "Simulator",
     "SolverSteps",
     "State",
     "StepBudgetError",
     "StepSizeError",
     "StiffWarning",
+    "Target",
     "Trajectory",
     "UnsupportedError",
     "__version__",
+    "estimate_velocities",
+    "identify",
     "mujoco_version",
     "parameter_names",
     "plot_steps",
+    "resample",
+    "segments",
+    "split",
 ]

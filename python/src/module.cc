@@ -49,5 +49,7 @@ NB_MODULE(_diffmj, m) {
   bind_rollout(m);
   bind_gradient(m);
   bind_check(m);
+  bind_recording(m);
   bind_parametric(m);
+  bind_fit(m);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <random>
 
@@ -13,78 +14,19 @@
 namespace diffmj {
 namespace {
 
-// θ(z) of one parameter, with θ(0) the start.
-class Bounded {
- public:
-  Bounded(double start, const FitBounds& bounds, const std::string& name)
-      : start_(start), bounds_(bounds) {
-    if (!(bounds.low < bounds.high) || !(start > bounds.low && start < bounds.high)) {
-      throw InputError("fit: parameter " + name + " starts at " + std::to_string(start) +
-                       ", expected between its bounds " + std::to_string(bounds.low) + " and " +
-                       std::to_string(bounds.high));
-    }
-    const double size = start == 0 ? 1 : std::abs(start);
-    const bool low = std::isfinite(bounds.low), high = std::isfinite(bounds.high);
-    kind_ = low && high ? Kind::kBoth : low ? Kind::kLow : high ? Kind::kHigh : Kind::kFree;
-    scale_ = kind_ == Kind::kLow    ? start - bounds.low
-             : kind_ == Kind::kHigh ? bounds.high - start
-                                    : size;
-    if (kind_ == Kind::kBoth) {
-      // dθ/dz is the parameter's size at the start, or what the interval allows
-      const double share = (start - bounds.low) / (bounds.high - bounds.low);
-      offset_ = std::log(share / (1 - share));
-      const double slope = (bounds.high - bounds.low) * share * (1 - share);
-      scale_ = std::min(1.0, size / slope);
-    }
-  }
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-  double value(double z) const {
-    switch (kind_) {
-      case Kind::kFree:
-        return start_ + scale_ * z;
-      case Kind::kLow:
-        return bounds_.low + scale_ * softplus(z);
-      case Kind::kHigh:
-        return bounds_.high - scale_ * softplus(-z);
-      case Kind::kBoth:
-        break;
-    }
-    return bounds_.low + (bounds_.high - bounds_.low) * logistic(offset_ + scale_ * z);
-  }
-  double slope(double z) const {
-    switch (kind_) {
-      case Kind::kFree:
-        return scale_;
-      case Kind::kLow:
-        return scale_ * 2 * logistic(kSharp * z);
-      case Kind::kHigh:
-        return scale_ * 2 * logistic(-kSharp * z);
-      case Kind::kBoth:
-        break;
-    }
-    const double s = logistic(offset_ + scale_ * z);
-    return (bounds_.high - bounds_.low) * s * (1 - s) * scale_;
-  }
+// 1 at 0 with slope 1, and so a relative step at first
+constexpr double kSharp = 2 * 0.6931471805599453;
+double softplus(double z) {
+  const double x = kSharp * z;
+  return (x > 30 ? x : std::log1p(std::exp(x))) / (kSharp / 2);
+}
 
- private:
-  enum class Kind { kFree, kLow, kHigh, kBoth };
-  static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-  // 1 at 0 with slope 1, and so a relative step at first
-  static constexpr double kSharp = 2 * 0.6931471805599453;
-  static double softplus(double z) {
-    const double x = kSharp * z;
-    return (x > 30 ? x : std::log1p(std::exp(x))) / (kSharp / 2);
-  }
-
-  double start_;
-  FitBounds bounds_;
-  Kind kind_ = Kind::kFree;
-  double scale_ = 1, offset_ = 0;
-};
-
-std::string name_of(const Objective& objective, size_t i) {
-  const std::vector<std::string>& names = objective.family().names();
-  return i < names.size() ? "'" + names[i] + "'" : std::to_string(i);
+std::string number_text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", x);
+  return text;
 }
 
 // Segments of one iteration: all, or the next of a shuffled order.
@@ -122,6 +64,86 @@ class Minibatches {
 
 }  // namespace
 
+FitVariables::FitVariables(std::span<const double> start, std::span<const FitBounds> bounds,
+                           std::span<const std::string> names) {
+  if (!bounds.empty() && bounds.size() != start.size()) {
+    throw InputError("fit: there are " + std::to_string(bounds.size()) +
+                     " bounds, expected one per parameter, " + std::to_string(start.size()));
+  }
+  for (size_t i = 0; i < start.size(); i++) {
+    One x{.start = start[i], .bounds = bounds.empty() ? FitBounds() : bounds[i]};
+    const auto [low, high] = x.bounds;
+    if (!(x.start > low && x.start < high)) {
+      throw InputError("fit: parameter " +
+                       (i < names.size() ? "'" + names[i] + "'" : std::to_string(i)) +
+                       " starts at " + number_text(x.start) + ", expected between its bounds " +
+                       number_text(low) + " and " + number_text(high));
+    }
+    const double size = x.start == 0 ? 1 : std::abs(x.start);
+    x.scale = size;
+    if (std::isfinite(low) && std::isfinite(high)) {
+      // the parameter's size, or what the interval allows
+      const double share = (x.start - low) / (high - low);
+      x.kind = One::Kind::kBoth;
+      x.offset = std::log(share / (1 - share));
+      x.scale = std::min(1.0, size / ((high - low) * share * (1 - share)));
+    } else if (std::isfinite(low)) {
+      x.kind = One::Kind::kLow;
+      x.scale = x.start - low;
+    } else if (std::isfinite(high)) {
+      x.kind = One::Kind::kHigh;
+      x.scale = high - x.start;
+    }
+    all_.push_back(x);
+  }
+}
+
+std::vector<double> FitVariables::theta(std::span<const double> z) const {
+  std::vector<double> out;
+  for (size_t i = 0; i < all_.size(); i++) {
+    const One& x = all_[i];
+    const auto [low, high] = x.bounds;
+    switch (x.kind) {
+      case One::Kind::kFree:
+        out.push_back(x.start + x.scale * z[i]);
+        break;
+      case One::Kind::kLow:
+        out.push_back(low + x.scale * softplus(z[i]));
+        break;
+      case One::Kind::kHigh:
+        out.push_back(high - x.scale * softplus(-z[i]));
+        break;
+      case One::Kind::kBoth:
+        out.push_back(low + (high - low) * logistic(x.offset + x.scale * z[i]));
+        break;
+    }
+  }
+  return out;
+}
+
+std::vector<double> FitVariables::slope(std::span<const double> z) const {
+  std::vector<double> out;
+  for (size_t i = 0; i < all_.size(); i++) {
+    const One& x = all_[i];
+    const double s = logistic(x.offset + x.scale * z[i]);
+    switch (x.kind) {
+      case One::Kind::kFree:
+        out.push_back(x.scale);
+        break;
+      case One::Kind::kLow:
+        out.push_back(x.scale * 2 * logistic(kSharp * z[i]));
+        break;
+      case One::Kind::kHigh:
+        out.push_back(x.scale * 2 * logistic(-kSharp * z[i]));
+        break;
+      case One::Kind::kBoth:
+        out.push_back((x.bounds.high - x.bounds.low) * s * (1 - s) * x.scale);
+        break;
+    }
+  }
+  return out;
+}
+
 FitResult fit(const Objective& objective, std::span<const double> start,
               const FitOptions& options) {
   const size_t n = start.size();
@@ -129,24 +151,11 @@ FitResult fit(const Objective& objective, std::span<const double> start,
     throw InputError("fit: start has " + std::to_string(n) + " numbers, expected " +
                      std::to_string(objective.family().size()));
   }
-  if (!options.bounds.empty() && options.bounds.size() != n) {
-    throw InputError("fit: there are " + std::to_string(options.bounds.size()) +
-                     " bounds, expected one per parameter, " + std::to_string(n));
-  }
   if (options.iterations < 0 || !(options.rate > 0) || !(options.beta1 >= 0 && options.beta1 < 1) ||
       !(options.beta2 >= 0 && options.beta2 < 1)) {
     throw InputError("fit: expected iterations >= 0, rate > 0 and beta1, beta2 in [0, 1)");
   }
-  std::vector<Bounded> maps;
-  for (size_t i = 0; i < n; i++) {
-    maps.emplace_back(start[i], options.bounds.empty() ? FitBounds() : options.bounds[i],
-                      name_of(objective, i));
-  }
-  const auto theta_of = [&](const std::vector<double>& z) {
-    std::vector<double> theta(n);
-    for (size_t i = 0; i < n; i++) theta[i] = maps[i].value(z[i]);
-    return theta;
-  };
+  const FitVariables variables(start, options.bounds, objective.family().names());
   const auto begin = std::chrono::steady_clock::now();
   const RolloutOptions run{.nthread = options.nthread, .interrupted = options.interrupted};
   Minibatches batches(objective.nsegment(), options.minibatch, options.seed);
@@ -157,7 +166,7 @@ FitResult fit(const Objective& objective, std::span<const double> start,
   double best = std::numeric_limits<double>::infinity();
   try {
     for (int k = 0; k <= options.iterations; k++) {
-      const std::vector<double> theta = theta_of(z);
+      const std::vector<double> theta = variables.theta(z);
       const bool last = k == options.iterations;
       const Objective::Value value =
           objective.evaluate(theta, !last, last ? std::vector<int>() : batches.next(), run);
@@ -180,8 +189,9 @@ FitResult fit(const Objective& objective, std::span<const double> start,
       if (last) break;
 
       double size = 0;
+      const std::vector<double> slope = variables.slope(z);
       for (size_t i = 0; i < n; i++) {
-        const double g = value.gradient[i] * maps[i].slope(z[i]);
+        const double g = value.gradient[i] * slope[i];
         size = std::max(size, std::abs(g));
         first[i] = options.beta1 * first[i] + (1 - options.beta1) * g;
         second[i] = options.beta2 * second[i] + (1 - options.beta2) * g * g;

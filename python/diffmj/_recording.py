@@ -1,0 +1,501 @@
+"""Recording: what was measured; segments: the short pieces of it that a fit simulates."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _diffmj
+from ._arrays import Array, to_array, to_integer
+from ._errors import InputError
+
+if TYPE_CHECKING:
+    from ._simulator import Simulator
+    from ._trajectory import Trajectory
+
+T = TypeVar("T")
+
+_WHOLE = ("qpos", "qvel", "act", "ctrl")
+_NAMED = {
+    "sensors": "sensor:",
+    "sites": "site:",
+    "body_pos": "body_pos:",
+    "body_quat": "body_quat:",
+}
+_WEIGHT = "weight:"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recording:
+    """A recording of a real or simulated system, with one row per time.
+
+        recording = diffmj.Recording(time, qpos=qpos, qvel=qvel, ctrl=ctrl, name="toss 3")
+        recording = diffmj.Recording.from_csv("toss.csv", sim)
+
+    NaN, or a masked entry, is a missing number. Arrays are copied and read-only; a quantity with
+    one number per row may be one-dimensional. `dataclasses.replace(recording, qvel=...)` changes
+    one of them. Names, widths and quaternions are compared with a model by `validate`, and by every
+    function that takes a model.
+
+    Attributes:
+        time: (n,) [s], strictly increasing; intervals may differ.
+        qpos: (n, nq)
+        qvel: (n, nv)
+        act: (n, na)
+        ctrl: (n, nu); row i is held from time i to time i + 1. It must be known, except in the last
+            row and in rows in which everything is missing.
+        sensors: {name: (n, dim)}, or all of them as (n, nsensordata).
+        sites: {name: (n, 3)}, positions of sites [m].
+        body_pos: {name: (n, 3)}, positions of bodies [m].
+        body_quat: {name: (n, 4)}, orientations of bodies, w first.
+        weights: {quantity: weights}, weights of squared residuals, at least 0; default 1. The
+            quantities are "qpos", "qvel", "act", "sensordata" (sensors given as one array),
+            "sensor:NAME", "site:NAME", "body_pos:NAME" and "body_quat:NAME". Weights are one
+            number, (n,) for the rows, or (n, k) or (1, k) with one column per residual: nv of qpos,
+            3 of a quaternion, else the width.
+        name: for messages.
+    """
+
+    time: Array
+    _: KW_ONLY
+    qpos: Array | None = None
+    qvel: Array | None = None
+    act: Array | None = None
+    ctrl: Array | None = None
+    sensors: Mapping[str, Array] | Array | None = None
+    sites: Mapping[str, Array] | None = None
+    body_pos: Mapping[str, Array] | None = None
+    body_quat: Mapping[str, Array] | None = None
+    weights: Mapping[str, Array] | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"Recording: name is {self.name!r}, expected a string")
+        who = f"recording '{self.name}'" if self.name else "recording"
+        time = _filled(who, "time", self.time)
+        if time.ndim != 1:
+            raise InputError(f"{who}: time has shape {time.shape}, expected (n,)")
+        n = len(time)
+        self._set("time", time)
+        for name in _WHOLE:
+            if getattr(self, name) is not None:
+                self._set(name, _rows(who, name, getattr(self, name), n))
+        for name, prefix in _NAMED.items():
+            value = getattr(self, name)
+            if name == "sensors" and value is not None and not isinstance(value, Mapping):
+                self._set(name, _rows(who, "sensordata", value, n))
+            else:
+                entries = _mapping(who, name, value).items()
+                self._set(name, {key: _rows(who, prefix + key, x, n) for key, x in entries})
+        weights = _mapping(who, "weights", self.weights).items()
+        self._set("weights", {key: _weights(who, key, x, n) for key, x in weights})
+        _diffmj.validate_recording(self._record)
+
+    def _set(self, name: str, value: Any) -> None:
+        for array in value.values() if isinstance(value, dict) else [value]:
+            array.flags.writeable = False
+        if isinstance(value, dict):
+            value = MappingProxyType(value)
+        object.__setattr__(self, name, value)
+
+    def _arrays(self) -> dict[str, Array]:
+        """By name of the quantity, without those that are empty."""
+        out = {"time": self.time[:, None]}
+        out |= {name: getattr(self, name) for name in _WHOLE if getattr(self, name) is not None}
+        for name, prefix in _NAMED.items():
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                out |= {prefix + key: x for key, x in value.items()}
+            else:
+                out["sensordata"] = value
+        return out | {_WEIGHT + key: x for key, x in (self.weights or {}).items()}
+
+    @cached_property
+    def _record(self) -> _diffmj.Recording:
+        return _diffmj.Recording(self.name, self._arrays())
+
+    @classmethod
+    def _from_arrays(cls, name: str, arrays: Mapping[str, Any]) -> Recording:
+        given: dict[str, Any] = {"name": name, "weights": {}}
+        for key, rows in arrays.items():
+            if key == "time":
+                given["time"] = np.asarray(rows).reshape(-1)
+            elif key == "sensordata":
+                if "sensors" in given:
+                    raise _both_sensors(name)
+                given["sensors"] = rows
+            elif key in _WHOLE:
+                given[key] = rows
+            elif key.startswith(_WEIGHT):
+                given["weights"][key.removeprefix(_WEIGHT)] = rows
+            else:
+                for field, prefix in _NAMED.items():
+                    if key.startswith(prefix):
+                        given.setdefault(field, {})
+                        if not isinstance(given[field], dict):
+                            raise _both_sensors(name)
+                        given[field][key.removeprefix(prefix)] = rows
+                        break
+                else:
+                    known = ", ".join((*_WHOLE, "sensordata", *_NAMED.values(), _WEIGHT))
+                    raise InputError(f"{key!r} is not a quantity; there are time, {known}")
+        if "time" not in given:
+            raise InputError("there is no 'time'")
+        return cls(given.pop("time"), **given)
+
+    @classmethod
+    def _from_record(cls, record: _diffmj.Recording) -> Recording:
+        return cls._from_arrays(record.name, record.arrays)
+
+    @classmethod
+    def from_trajectory(cls, trajectory: Trajectory, every: int = 1, name: str = "") -> Recording:
+        """Every `every`-th state of a single rollout, with the controls held between them (NaN in
+        the last row), and with sensors if the rollout recorded them (`sensors=True`).
+
+        Raises:
+            InputError: a control changes within an interval, or the trajectory is a batch.
+        """
+        if trajectory.batch is not None:
+            raise InputError("record: the trajectory is a batch, expected a single rollout")
+        record = _diffmj.record(
+            trajectory._sim._model,
+            trajectory._record,
+            to_integer("record", "every", every, least=1),
+        )
+        return cls._from_arrays(name, record.arrays)
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], sim: Simulator) -> Recording:
+        """Reads comma-separated values. The first line names the columns: `time`, `qpos[0]` or
+        `qpos_JOINT`, `qvel[0]` or `qvel_JOINT`, `act[0]` or `act_ACTUATOR`, `ctrl[0]` or
+        `ctrl_ACTUATOR`, `sensordata[0]`, `sensor:NAME[0]`, `site:NAME[0]`, `body_pos:NAME[0]`,
+        `body_quat:NAME[0]`, `weight:QUANTITY` and `weight:QUANTITY[0]`. A single number needs no
+        index. An empty cell or `nan` is missing, and so is what has no column. The name is that of
+        the file, without its extension.
+
+        Raises:
+            InputError: names the file, the line and the column.
+        """
+        return cls._from_record(_diffmj.read_csv(sim._model, os.fsdecode(path)))
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Writes what `from_csv` reads, columns by index, with 17 digits. One weight for all rows
+        becomes one per row."""
+        _diffmj.write_csv(self._record, os.fsdecode(path))
+
+    @classmethod
+    def from_npz(cls, path: str | os.PathLike[str]) -> Recording:
+        """Reads an NPZ file with one array per quantity, under the names that the columns of
+        `from_csv` have without index, and optionally `name`.
+
+        Raises:
+            InputError: names the file and the array.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files}
+        except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
+            raise InputError(f"{os.fsdecode(path)}: no NPZ file of numbers: {error}") from error
+        name = str(arrays.pop("name", Path(os.fsdecode(path)).stem))
+        try:
+            return cls._from_arrays(name, arrays)
+        except InputError as error:
+            raise InputError(f"{os.fsdecode(path)}: {error}") from None
+
+    def to_npz(self, path: str | os.PathLike[str]) -> None:
+        """Writes what `from_npz` reads, bit for bit."""
+        arrays = self._arrays() | {"time": self.time, "name": np.array(self.name)}
+        try:
+            with open(path, "wb") as file:  # numpy would add .npz to a path
+                np.savez_compressed(file, **arrays)
+        except OSError as error:
+            raise InputError(f"{os.fsdecode(path)}: the file cannot be written: {error}") from error
+
+    def validate(self, sim: Simulator) -> Recording:
+        """The recording with unit quaternions. Lengths within 1e-3 of 1 are normalised.
+
+        Raises:
+            InputError: it does not fit the model: a wrong width, a sensor, site or body that the
+                model does not have, a quaternion of another length.
+        """
+        return self._from_record(_diffmj.validate_recording_for(sim._model, self._record))
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __repr__(self) -> str:
+        names = [name for name in self._arrays() if name != "time"]
+        span = self.time[-1] - self.time[0]
+        return f"Recording({self.name!r}: {len(self)} rows, {span:g} s; {', '.join(names)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recording._from_arrays, (self.name, self._arrays())
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Numbers of a segment that a fit compares with a simulation.
+
+    Attributes:
+        name: of the quantity, as in `Recording.weights`.
+        observable: the array of the trajectory that has the simulated numbers: "qpos", "qvel",
+            "act", "sensordata", "site_xpos", "xpos" or "xquat".
+        offset: of the first of them in a row of that array, taken as one dimension.
+        quaternion: the numbers are a rotation.
+        values: (length + 1, width); row 0 is the start. Where a number is missing it is 0, of a
+            quaternion 1 0 0 0.
+        weights: (length + 1, k) of squared residuals, one column per residual: nv of qpos, 3 of a
+            quaternion, else the width. 0 where a number is missing.
+    """
+
+    name: str
+    observable: str
+    offset: int
+    quaternion: bool
+    values: Array
+    weights: Array
+
+
+class Segment:
+    """A short piece of a recording, made by `segments`.
+
+    traj = sim.rollout(**segment.inputs)
+    segment.residuals(traj)
+    """
+
+    def __init__(self, record: _diffmj.Segment):
+        """Made by `segments`."""
+        self._record = record
+
+    @property
+    def recording(self) -> int:
+        """Index of the recording."""
+        return self._record.recording
+
+    @property
+    def first(self) -> int:
+        """Row of the recording that it starts at."""
+        return self._record.first
+
+    @property
+    def length(self) -> int:
+        """Recorded intervals."""
+        return self._record.length
+
+    @property
+    def substeps(self) -> int:
+        """Steps of the simulation per recorded interval."""
+        return self._record.substeps
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """Arguments of `Simulator.rollout`: the recorded start and the controls, held over the
+        substeps."""
+        x = self._record
+        out = {"qpos": x.qpos, "qvel": x.qvel, "act": x.act, "time": x.time}
+        nstep = x.length * x.substeps
+        return out | ({"ctrl": x.ctrl} if x.ctrl.size else {}) | {"nstep": nstep}
+
+    @cached_property
+    def targets(self) -> list[Target]:
+        """What was recorded, row by row; row i belongs to row i * substeps of the trajectory."""
+        return [
+            Target(x.name, x.observable, x.offset, x.quaternion, x.values, x.weights)
+            for x in self._record.targets
+        ]
+
+    def residuals(self, trajectory: Trajectory) -> dict[str, Array]:
+        """simulated - recorded, (length + 1, k) by name of the target; 0 where the weight is 0. Of
+        qpos they are as mj_differentiatePos gives them, of quaternions as mju_subQuat does.
+
+        Args:
+            trajectory: `sim.rollout(**segment.inputs)`.
+        """
+        if trajectory.batch is not None:
+            raise InputError("residuals: the trajectory is a batch, expected a single rollout")
+        all_targets = _diffmj.residuals(trajectory._sim._model, self._record, trajectory._record)
+        return {x.name: r for x, r in zip(self._record.targets, all_targets, strict=True)}
+
+    def __repr__(self) -> str:
+        x = self._record
+        return (
+            f"Segment(recording {x.recording}, rows {x.first} to {x.first + x.length}, "
+            f"{x.substeps} steps each)"
+        )
+
+
+def segments(
+    sim: Simulator,
+    recordings: Recording | Sequence[Recording],
+    length: int,
+    stride: int | None = None,
+    rule: str = "all",
+    *,
+    margin: float = 0.0,
+    max_missing: float = 0.5,
+    targets: Sequence[str] | None = None,
+) -> list[Segment]:
+    """Short pieces of recordings, in the order of recordings and rows.
+
+    Rows 0, stride, 2 stride, ... start a segment if their state is known and if the next rows
+    follow at equal intervals with known controls. Sensors of accelerations and forces have weight 0
+    in the last row if its control is unknown or differs from the one before: the simulation does
+    not apply it.
+
+    Args:
+        sim: its timestep (or, of adaptive methods, its interval) must divide the recorded interval,
+            to 1e-6 of it.
+        recordings: one or several.
+        length: recorded intervals of a segment.
+        stride: rows between two starts; None: length, so that segments do not overlap.
+        rule: "all", or "contact": segments that have a contact at one recorded state at least, in
+            the model as it is.
+        margin: [m] of "contact": geoms that are nearer than this count, too.
+        max_missing: share of the target numbers after the start that may be missing.
+        targets: names of quantities to compare; None: all but ctrl.
+
+    Raises:
+        InputError: a recording does not fit the model, its times do not fit the timestep, or qpos,
+            qvel, act or ctrl is not recorded.
+    """
+    who = "segments"
+    one = isinstance(recordings, Recording)
+    records = [_record(who, x) for x in ([recordings] if one else recordings)]
+    if isinstance(targets, str):
+        raise InputError(f"{who}: targets is {targets!r}, expected a list of names")
+    cut = _diffmj.segments(
+        sim._model,
+        records,
+        length=to_integer(who, "length", length, least=1),
+        stride=0 if stride is None else to_integer(who, "stride", stride, least=1),
+        rule=str(rule),
+        margin=_number(who, "margin", margin),
+        max_missing=_number(who, "max_missing", max_missing),
+        targets=[] if targets is None else list(targets),
+    )
+    return [Segment(x) for x in cut]
+
+
+def estimate_velocities(
+    sim: Simulator, recording: Recording, difference: str = "backward"
+) -> Recording:
+    """Fills in the velocities that are missing, by differences of qpos (mj_differentiatePos).
+
+    Recorded velocities stay. A velocity remains missing where a position that it needs is missing,
+    at the first row, with "central" at the last row, and across intervals longer than 1.5 times the
+    median.
+
+    Args:
+        sim: the model.
+        recording: with qpos.
+        difference: "backward", from the row before; or "central", from the row before to the row
+            after.
+    """
+    record = _record("estimate_velocities", recording)
+    return Recording._from_record(_diffmj.estimate_velocities(sim._model, record, str(difference)))
+
+
+def resample(sim: Simulator, recording: Recording, dt: float) -> Recording:
+    """The recording at times time[0] + k dt.
+
+    Interpolation is linear, of quaternions along the shortest rotation; ctrl is held. A number is
+    missing if one of the two rows that it needs is. Everything is missing inside intervals longer
+    than 1.5 times the median interval and than 1.5 dt.
+
+    Args:
+        sim: the model.
+        recording: of any times.
+        dt: [s] between the new rows, for instance sim.timestep.
+    """
+    record = _record("resample", recording)
+    return Recording._from_record(
+        _diffmj.resample(sim._model, record, _number("resample", "dt", dt))
+    )
+
+
+def split(recordings: Sequence[T], share: float, seed: int = 0) -> tuple[list[T], list[T]]:
+    """Recordings to fit, and recordings to test the fit on, both in their order.
+
+    Args:
+        recordings: or anything else that has a length.
+        share: to hold out, from 0 to below 1; rounded to whole recordings, but at least one on each
+            side unless it is 0.
+        seed: the same gives the same recordings, on every machine.
+    """
+    training, held_out = _diffmj.split(
+        len(recordings),
+        _number("split", "share", share),
+        to_integer("split", "seed", seed, most=2**32 - 1),
+    )
+    return [recordings[i] for i in training], [recordings[i] for i in held_out]
+
+
+def _record(who: str, recording: Any) -> _diffmj.Recording:
+    if not isinstance(recording, Recording):
+        raise InputError(f"{who}: {recording!r} is not a diffmj.Recording")
+    return recording._record
+
+
+def _number(who: str, name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{who}: {name} is {value!r}, expected a number") from None
+
+
+def _mapping(who: str, name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(x, str) for x in value):
+        raise InputError(f"{who}: {name} is {value!r}, expected a dictionary by name")
+    return value
+
+
+def _filled(who: str, name: str, value: Any) -> Array:
+    """A copy, in which masked entries are NaN."""
+    if np.ma.isMaskedArray(value):
+        value = np.ma.filled(value.astype(np.float64), np.nan)
+    return np.array(to_array(who, name, value), order="C")
+
+
+def _rows(who: str, name: str, value: npt.ArrayLike, n: int) -> Array:
+    array = _filled(who, name, value)
+    if array.ndim == 1 and len(array) == n:
+        array = array[:, None]
+    if array.ndim != 2 or len(array) != n:
+        raise InputError(
+            f"{who}: {name} has shape {array.shape}, expected ({n}, width), one row per time"
+        )
+    return array
+
+
+def _weights(who: str, name: str, value: npt.ArrayLike, n: int) -> Array:
+    array = _filled(who, f"weights of {name}", value)
+    if array.ndim == 0:
+        return array.reshape(1, 1)
+    if array.ndim == 1 and len(array) == n:
+        return array[:, None]
+    if array.ndim == 2 and array.shape[0] == 1 and array.shape[1] > 1:
+        return np.repeat(array, n, axis=0)
+    if array.ndim != 2 or (len(array) != n and array.shape != (1, 1)):
+        raise InputError(
+            f"{who}: weights of {name} have shape {array.shape}, expected a number, ({n},) for the "
+            f"rows, or ({n}, k) or (1, k) for k residuals"
+        )
+    return array
+
+
+def _both_sensors(name: str) -> InputError:
+    return InputError(
+        f"recording '{name}': there are sensordata and single sensors; give one of them"
+    )

@@ -1,0 +1,115 @@
+"""Parameters of a model from recordings."""
+
+import diffmj
+import numpy as np
+import pytest
+
+ARM = """<mujoco><option timestep="0.005"/><worldbody>
+  <body><joint name="shoulder" axis="0 1 0" damping="0.2"/>
+    <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.5" mass="1"/>
+    <body pos="0 0 -0.5"><joint name="elbow" axis="0 1 0" damping="0.05"/>
+      <geom name="bob" type="box" size="0.05 0.08 0.03" mass="0.5"/><site name="tip"/></body></body>
+  </worldbody><actuator><motor joint="shoulder"/></actuator>
+  <sensor><gyro name="gyro" site="tip"/></sensor></mujoco>"""
+TRUTH = {"shoulder/damping[0]": 0.3, "elbow/damping[0]": 0.1, "bob/mass": 0.8}
+BOUNDS = dict.fromkeys(TRUTH, (0, 10))
+
+
+def recordings(n: int = 4, noise: float = 0.0) -> list[diffmj.Recording]:
+    sim = diffmj.ParametricSimulator(ARM, list(TRUTH)).at(TRUTH)
+    rng = np.random.default_rng(0)
+    out = []
+    for i in range(n):
+        ctrl = 3 * np.repeat(np.sin(0.3 * np.arange(20) + i), 2)[:, None]
+        traj = sim.rollout(rng.standard_normal(2), rng.standard_normal(2), ctrl=ctrl, sensors=True)
+        out.append(
+            diffmj.Recording(
+                traj.time[::2],
+                qpos=traj.qpos[::2] + noise * rng.standard_normal((21, 2)),
+                qvel=traj.qvel[::2],
+                ctrl=np.append(ctrl[::2], np.nan)[:, None],
+                sensors={"gyro": traj.sensor("gyro")[::2]},
+                name=f"swing {i}",
+            )
+        )
+    return out
+
+
+@pytest.mark.smoke
+def test_lbfgs_finds_the_parameters_again():
+    fit = diffmj.identify(
+        ARM, list(TRUTH), recordings(), bounds=BOUNDS, segment=5, method="lbfgs", held_out=0.25
+    )
+    assert fit.values == pytest.approx(TRUTH, rel=1e-3)
+    assert not fit.interrupted and not fit.undetermined
+    assert fit.held_out[1] < 1e-4 * fit.held_out[0]
+    assert fit.loss < 1e-4 * fit.history[0].loss
+    assert fit.history[0].values == fit.family.start
+    assert "bob/mass" in str(fit)
+    # the simulator of the fit reproduces a recording
+    one = diffmj.segments(fit.simulator, recordings(1), 20)[0]
+    residual = one.residuals(fit.simulator.rollout(**one.inputs))
+    assert np.abs(residual["qpos"]).max() < 1e-3
+
+
+def test_adam_reduces_the_loss_and_is_reproducible():
+    seen = []
+    arguments = {"bounds": BOUNDS, "segment": 5, "iterations": 15, "minibatch": 6, "seed": 3}
+    first = diffmj.identify(
+        ARM, list(TRUTH), recordings(), **arguments, progress=lambda i, loss: seen.append((i, loss))
+    )
+    assert [i for i, _ in seen] == list(range(16))
+    assert first.loss < first.history[0].loss
+    for nthread in (1, 3):
+        again = diffmj.identify(ARM, list(TRUTH), recordings(), **arguments, nthread=nthread)
+        assert again.values == first.values
+
+
+def test_errors_of_the_estimate_cover_the_truth():
+    fit = diffmj.identify(
+        ARM, list(TRUTH), recordings(8, 1e-3), bounds=BOUNDS, segment=5, method="lbfgs"
+    )
+    for name, value in TRUTH.items():
+        assert 0 < fit.errors[name] < 0.2 * value
+        assert abs(fit.values[name] - value) < 5 * fit.errors[name]
+    assert fit.correlation.shape == (3, 3)
+
+
+def test_a_function_and_bad_arguments():
+    import mujoco
+
+    def build(values):
+        spec = mujoco.MjSpec.from_string(ARM)
+        spec.geom("bob").mass = values["mass"]
+        return spec
+
+    data = recordings(2)
+    fit = diffmj.identify(
+        build, {"mass": 0.6}, data, bounds={"mass": (0, 5)}, method="lbfgs", segment=5, iterations=5
+    )
+    assert fit.loss < fit.history[0].loss
+    with pytest.raises(diffmj.InputError, match="method is 'newton', expected one of adam, lbfgs"):
+        diffmj.identify(ARM, ["bob/mass"], data, method="newton")
+    with pytest.raises(diffmj.InputError, match="there are no recordings"):
+        diffmj.identify(ARM, ["bob/mass"], [])
+    with pytest.raises(diffmj.InputError, match="bounds has 'mass', expected names among"):
+        diffmj.identify(ARM, ["bob/mass"], data, bounds={"mass": (0, 1)})
+    for method in ("adam", "lbfgs"):
+        with pytest.raises(
+            diffmj.InputError, match=r"'bob/mass' starts at 0.5.*between its bounds"
+        ):
+            diffmj.identify(ARM, ["bob/mass"], data, bounds={"bob/mass": (1, 2)}, method=method)
+    with pytest.raises(diffmj.InputError, match="no segment of 100 intervals"):
+        diffmj.identify(ARM, ["bob/mass"], data, segment=100)
+
+
+def test_what_the_data_do_not_determine_is_a_warning():
+    ball = """<mujoco><worldbody><body name="ball"><freejoint/>
+      <geom name="ball" size="0.1" mass="1"/></body></worldbody></mujoco>"""
+    traj = diffmj.Simulator(ball).rollout(nstep=20)
+    recording = diffmj.Recording(traj.time, qpos=traj.qpos, qvel=traj.qvel)
+    with pytest.warns(RuntimeWarning, match="do not determine geom:ball/mass"):
+        fit = diffmj.identify(
+            ball, ["geom:ball/mass", "option/gravity[2]"], recording, segment=10, iterations=2
+        )
+    assert fit.errors["geom:ball/mass"] == np.inf
