@@ -57,7 +57,6 @@ class Fit:
         history: a list of `FitIteration`.
         interrupted: it was stopped by Ctrl-C; the values are the best until then.
         family: the `ParametricSimulator`.
-        simulator: the simulator of the values.
     """
 
     values: dict[str, float]
@@ -72,6 +71,7 @@ class Fit:
 
     @property
     def simulator(self) -> Simulator:
+        """The simulator of the fitted values."""
         return self.family.at(self.values)
 
     def __str__(self) -> str:
