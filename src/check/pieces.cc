@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/model_impl.h"
+#include "stages/acceleration/noslip.h"
 
 namespace diffmj {
 namespace {
@@ -32,7 +33,8 @@ PieceLaw clamped(double x, double low, double high) {
 }
 
 bool same_constraint(const PieceRow& a, const PieceRow& b) {
-  return a.type == b.type && a.first == b.first && a.second == b.second && a.index == b.index;
+  return a.type == b.type && a.first == b.first && a.second == b.second && a.index == b.index &&
+         a.sweep == b.sweep;
 }
 
 double apart(const PieceRow& a, const PieceRow& b) {
@@ -69,6 +71,30 @@ std::vector<int> match(const std::vector<PieceRow>& base, const std::vector<Piec
   return out;
 }
 
+// Sweeps that only one of both has, and updates with another case. Constraints that only one has
+// are among the rows of the main solver.
+void noslip_changes(const std::vector<PieceRow>& base, const std::vector<PieceRow>& other,
+                    double most, std::vector<Switch>& out) {
+  const std::vector<int> partner = match(base, other, most);
+  std::vector<bool> known(other.size(), false);
+  for (size_t i = 0; i < base.size(); i++) {
+    const PieceRow& a = base[i];
+    if (partner[i] < 0) {
+      if (a.type == kSweep) out.push_back({.row = a, .of = Switch::kViolation, .side = -1});
+      continue;
+    }
+    const PieceRow& b = other[static_cast<size_t>(partner[i])];
+    known[static_cast<size_t>(partner[i])] = true;
+    if (a.zone == b.zone) continue;
+    const double side = a.value[0] != 0 ? a.value[0] : -b.value[0];
+    out.push_back({.row = a, .of = Switch::kZone, .side = side > 0 ? 1.0 : -1.0});
+  }
+  for (size_t k = 0; k < other.size(); k++) {
+    if (known[k] || other[k].type != kSweep) continue;
+    out.push_back({.row = other[k], .of = Switch::kViolation, .side = 1, .at_base = false});
+  }
+}
+
 }  // namespace
 
 bool Switch::operator==(const Switch& other) const {
@@ -82,7 +108,7 @@ double Switch::value(const Pieces& pieces) const {
   if (law >= 0) return pieces.laws[static_cast<size_t>(law)].value;
   if (of == kPlace) return kNone;
   double nearest = kNearest, found = kNone;
-  for (const PieceRow& one : pieces.rows) {
+  for (const PieceRow& one : row.sweep < 0 ? pieces.rows : pieces.noslip) {
     if (!same_constraint(row, one) || apart(row, one) >= nearest) continue;
     nearest = apart(row, one);
     found = of == kViolation ? one.violation : one.value[of == kZone ? 0 : 1];
@@ -182,57 +208,101 @@ PieceLaw PieceSurvey::look_at(const Law& law, const mjData* d, CVec act, CVec ac
   return {};
 }
 
-void PieceSurvey::look_at_rows(const mjData* d, std::vector<PieceRow>& rows) const {
+// Which constraint a row is of.
+PieceRow PieceSurvey::describe(const mjData* d, int i) const {
+  const mjModel* m = model_.mj();
+  const int type = d->efc_type[i], id = d->efc_id[i];
+  PieceRow row{.type = type, .first = id};
+  row.violation = d->efc_pos[i] - d->efc_margin[i];
+  if (is_contact(type)) {
+    const mjContact& contact = d->contact[id];
+    row.first = contact.geom[0] >= 0 ? contact.geom[0] : -2 - contact.flex[0];
+    row.second = contact.geom[1] >= 0 ? contact.geom[1] : -2 - contact.flex[1];
+    row.index = i - contact.efc_address;
+    std::copy_n(contact.pos, 3, row.pos);
+  } else if (type == mjCNSTR_FRICTION_DOF || type == mjCNSTR_FRICTION_TENDON) {
+    row.violation = -1;
+  } else if (i > 0 && d->efc_type[i - 1] == type && d->efc_id[i - 1] == id) {
+    row.second = 1;
+  } else if (type == mjCNSTR_LIMIT_JOINT && m->jnt_type[id] >= mjJNT_SLIDE) {
+    // the lower limit pushes upwards
+    const mjtNum* range = m->jnt_range + 2 * static_cast<ptrdiff_t>(id);
+    row.second = d->qpos[m->jnt_qposadr[id]] > (range[0] + range[1]) / 2 ? 1 : 0;
+  } else if (type == mjCNSTR_LIMIT_TENDON) {
+    const mjtNum* range = m->tendon_range + 2 * static_cast<ptrdiff_t>(id);
+    row.second = d->ten_length[id] > (range[0] + range[1]) / 2 ? 1 : 0;
+  }
+  return row;
+}
+
+void PieceSurvey::look_at_rows(const mjData* d, CVec qacc, std::vector<PieceRow>& rows) const {
   const mjModel* m = model_.mj();
   std::vector<double> y(static_cast<size_t>(d->nefc));
-  mj_mulJacVec(m, d, y.data(), d->qacc);
+  mj_mulJacVec(m, d, y.data(), qacc.data());
   for (size_t i = 0; i < y.size(); i++) y[i] -= d->efc_aref[i];
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    const int type = d->efc_type[i], id = d->efc_id[i];
+    const int type = d->efc_type[i];
     if (type == mjCNSTR_EQUALITY) continue;
     const Zone zone = constraint_zone(d, y, i);
     const double yi = y[static_cast<size_t>(i)];
-    PieceRow row{.type = type, .first = id};
+    PieceRow row = describe(d, i);
     row.zone = static_cast<int>(zone);
     row.value[0] = yi;
-    row.violation = d->efc_pos[i] - d->efc_margin[i];
-    if (is_contact(type)) {
-      const mjContact& contact = d->contact[id];
-      row.first = contact.geom[0] >= 0 ? contact.geom[0] : -2 - contact.flex[0];
-      row.second = contact.geom[1] >= 0 ? contact.geom[1] : -2 - contact.flex[1];
-      row.index = i - contact.efc_address;
-      std::copy_n(contact.pos, 3, row.pos);
-      if (type == mjCNSTR_CONTACT_ELLIPTIC) {
-        double T = 0;
-        for (int j = 1; j < contact.dim; j++) {
-          T = std::hypot(T, contact.friction[j - 1] * y[static_cast<size_t>(i + j)]);
-        }
-        const double N = contact.mu * yi;
-        row.value[0] = N - contact.mu * T;
-        row.value[1] = contact.mu * N + T;
+    if (type == mjCNSTR_CONTACT_ELLIPTIC) {
+      const mjContact& contact = d->contact[d->efc_id[i]];
+      double T = 0;
+      for (int j = 1; j < contact.dim; j++) {
+        T = std::hypot(T, contact.friction[j - 1] * y[static_cast<size_t>(i + j)]);
       }
+      const double N = contact.mu * yi;
+      row.value[0] = N - contact.mu * T;
+      row.value[1] = contact.mu * N + T;
     } else if (type == mjCNSTR_FRICTION_DOF || type == mjCNSTR_FRICTION_TENDON) {
       row.value[0] = d->efc_R[i] * d->efc_frictionloss[i] - std::abs(yi);
       if (zone == Zone::kLinear && yi < 0) row.zone = -row.zone;
-      row.violation = -1;
-    } else if (i > 0 && d->efc_type[i - 1] == type && d->efc_id[i - 1] == id) {
-      row.second = 1;
-    } else if (type == mjCNSTR_LIMIT_JOINT && m->jnt_type[id] >= mjJNT_SLIDE) {
-      // the lower limit pushes upwards
-      const mjtNum* range = m->jnt_range + 2 * static_cast<ptrdiff_t>(id);
-      row.second = d->qpos[m->jnt_qposadr[id]] > (range[0] + range[1]) / 2 ? 1 : 0;
-    } else if (type == mjCNSTR_LIMIT_TENDON) {
-      const mjtNum* range = m->tendon_range + 2 * static_cast<ptrdiff_t>(id);
-      row.second = d->ten_length[id] > (range[0] + range[1]) / 2 ? 1 : 0;
     }
     rows.push_back(row);
   }
 }
 
-Pieces PieceSurvey::look(const mjData* d, CVec act, CVec act_next) const {
+// The sweeps are MuJoCo's: their number and the case of each update are part of the piece.
+void PieceSurvey::look_at_noslip(Workspace& workspace, std::vector<PieceRow>& rows) const {
+  const mjData* d = workspace.data.get();
+  const Noslip& pass = workspace.noslip;
+  for (size_t k = 0; k < pass.sweeps.size(); k++) {
+    const Noslip::Sweep& sweep = pass.sweeps[k];
+    PieceRow row{.type = kSweep, .first = sweep.island, .zone = 1, .violation = -1};
+    row.sweep = sweep.number;
+    if (sweep.number > 0) {
+      row.violation = model_.mj()->opt.noslip_tolerance - pass.sweeps[k - 1].improvement;
+    }
+    rows.push_back(row);
+  }
+  std::vector<double> margin;
+  noslip_case_margins(d, margin, workspace);
+  for (size_t k = 0; k < pass.updates.size(); k++) {
+    const Noslip::Update& update = pass.updates[k];
+    const Noslip::Block& block = pass.blocks[static_cast<size_t>(update.block)];
+    PieceRow row = describe(d, block.row);
+    row.sweep = pass.sweeps[static_cast<size_t>(update.sweep)].number;
+    // without a bound there is no force, whatever the case
+    row.zone = std::isnan(margin[k]) ? 0 : 1 + static_cast<int>(update.which);
+    row.value[0] = margin[k];
+    rows.push_back(row);
+  }
+}
+
+Pieces PieceSurvey::look(Workspace& workspace, CVec act, CVec act_next) const {
   Pieces out;
-  look_at_rows(d, out.rows);
+  const mjData* d = workspace.data.get();
+  if (has_noslip(model_.mj()) && d->nefc > 0) {
+    noslip_solve(model_.impl(), workspace);
+    look_at_rows(d, workspace.noslip.qacc, out.rows);
+    look_at_noslip(workspace, out.noslip);
+  } else {
+    look_at_rows(d, CVec(d->qacc, static_cast<size_t>(model_.nv())), out.rows);
+  }
   out.laws.reserve(laws_.size());
   for (const Law& law : laws_) out.laws.push_back(look_at(law, d, act, act_next));
   return out;
@@ -287,6 +357,7 @@ std::vector<Switch> PieceSurvey::changes(const Pieces& base, const Pieces& other
     if (known[k] || other.rows[k].zone == 0) continue;
     out.push_back({.row = other.rows[k], .of = Switch::kViolation, .side = 1, .at_base = false});
   }
+  noslip_changes(base.noslip, other.noslip, far(h), out);
   return out;
 }
 
@@ -346,8 +417,10 @@ std::string PieceSurvey::name(const Switch& at) const {
         return "spring of " + name(mjOBJ_TENDON, law.id) + " enters its dead band";
     }
   }
-  const char* const what = at.of == Switch::kViolation
-                               ? " begins or ends"
+  if (at.row.type == kSweep) return "the no-slip pass has another number of sweeps";
+  const char* const what = at.of == Switch::kViolation ? " begins or ends"
+                           : at.row.sweep >= 0
+                               ? " changes between sticking and sliding (no-slip)"
                                : " changes between sticking and sliding, or loses its force";
   switch (at.row.type) {
     case mjCNSTR_FRICTION_DOF:

@@ -1,5 +1,6 @@
-// Which piece of its laws everything in a step is on: constraints and their zones, clamps of
-// controls, activations and forces, time constants of muscles, tendons.
+// Which piece of its laws everything in a step is on: constraints and their zones, the number of
+// sweeps of the no-slip pass and the case of each of its updates, clamps of controls, activations
+// and forces, time constants of muscles, tendons.
 //
 // The map of a step is smooth as long as none of that changes, and the adjoint is the derivative of
 // the piece the step is on. Differences may be compared with it if all their samples are on that
@@ -17,6 +18,7 @@
 
 #include "diffmj/model.h"
 #include "mj/view.h"
+#include "model/workspace.h"
 #include "stages/acceleration/constraint_solve.h"
 
 namespace diffmj {
@@ -31,7 +33,12 @@ struct PieceRow {
   int zone = 0;          // 0: no force; else its zone, of friction with the sign
   double value[2] = {};  // switches between zones where one of them is 0
   double violation = 0;  // pos - margin: there is such a row where it is < 0
+  int sweep = -1;        // of the no-slip pass, whose update of the row this is; -1: main solver
 };
+
+// The type of a row that is a sweep of the no-slip pass, of the island `first`. Its violation is
+// noslip_tolerance minus the improvement of the sweep before it.
+inline constexpr int kSweep = -1;
 
 // A clamp or a law with cases. Its place in the list says which.
 struct PieceLaw {
@@ -43,7 +50,8 @@ struct PieceLaw {
 };
 
 struct Pieces {
-  std::vector<PieceRow> rows;
+  std::vector<PieceRow> rows;    // of the main solver
+  std::vector<PieceRow> noslip;  // updates, and each sweep as a row with the type kSweep
   std::vector<PieceLaw> laws;
 };
 
@@ -66,9 +74,10 @@ class PieceSurvey {
  public:
   explicit PieceSurvey(const Model& model);
 
-  // Reads the stages of an evaluation in d, and the activations and controls they were evaluated
-  // at. act_next: activations after the step; empty: not known.
-  Pieces look(const mjData* d, CVec act, CVec act_next) const;
+  // Reads the stages of an evaluation in the workspace's mjData, and the activations and controls
+  // they were evaluated at. act_next: activations after the step; empty: not known. With a no-slip
+  // pass qacc and the forces in mjData become those of the main solver alone.
+  Pieces look(Workspace& workspace, CVec act, CVec act_next) const;
 
   // What of the base is not the same at another state, which is a distance h away in its
   // coordinates.
@@ -105,7 +114,9 @@ class PieceSurvey {
     int id;    // actuator, joint or tendon
     int item;  // number of the control or activation
   };
-  void look_at_rows(const mjData* d, std::vector<PieceRow>& rows) const;
+  void look_at_rows(const mjData* d, CVec qacc, std::vector<PieceRow>& rows) const;
+  void look_at_noslip(Workspace& workspace, std::vector<PieceRow>& rows) const;
+  PieceRow describe(const mjData* d, int row) const;
   PieceLaw look_at(const Law& law, const mjData* d, CVec act, CVec act_next) const;
 
   const Model& model_;

@@ -117,19 +117,19 @@ RolloutFunction::Value RolloutFunction::walk(const Vector& z) const {
     set(input_row(input.qfrc_applied, i, model_.nv()), d->qfrc_applied);
     set(input_row(input.xfrc_applied, i, 6 * base_.nbody), d->xfrc_applied);
     const Vector act(d->act, d->act + model_.na());
+    const CVec act_next(d->act, static_cast<size_t>(model_.na()));
     try {
       if (m->opt.integrator == mjINT_RK4) {
         mj_call("mj_forward", [&] { mj_forward(CollidingModel(m), d); });
-        out.pieces.push_back({i, survey_.look(d, act, {})});
+        out.pieces.push_back({i, survey_.look(*workspace, act, {})});
       }
       mj_call("mj_step", [&] { mj_step(CollidingModel(m), d); });
+      const BadState bad = find_bad_state(model_, d->qpos, d->qvel, d->act);
+      if (bad.what || d->warning[mjWARN_BADQACC].number > 0) return {};
+      out.pieces.push_back({i, survey_.look(*workspace, act, act_next)});
     } catch (const MujocoError&) {
       return {};
     }
-    const BadState bad = find_bad_state(model_, d->qpos, d->qvel, d->act);
-    if (bad.what || d->warning[mjWARN_BADQACC].number > 0) return {};
-    const CVec act_next(d->act, static_cast<size_t>(model_.na()));
-    out.pieces.push_back({i, survey_.look(d, act, act_next)});
     out.sum += weigh(i + 1, {d->qpos, static_cast<size_t>(base_.nq)},
                      {d->qvel, static_cast<size_t>(base_.nv)}, act_next);
   }
@@ -158,7 +158,7 @@ RolloutFunction::Value RolloutFunction::walk_adaptive(const Vector& z) const {
       write_input(m, d, in);
       mj_forward(CollidingModel(m), d);
     });
-    out.pieces.push_back({i, survey_.look(d, in.act, {})});
+    out.pieces.push_back({i, survey_.look(*workspace, in.act, {})});
   };
   for_each_step(model_, t, look);
   // the last stages of the last step are near its end

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "diffmj/error.h"
 #include "harness/models.h"
 #include "harness/tolerances.h"
 
@@ -112,6 +113,30 @@ void expect_equal(const Gradient& a, const Gradient& b) {
   EXPECT_EQ(a.ctrl, b.ctrl);
   EXPECT_EQ(a.qfrc_applied, b.qfrc_applied);
   EXPECT_EQ(a.params, b.params);
+}
+
+// stopped within the last interval that there is, where no other one is begun
+TEST(Adaptive, InterruptedWithinAnIntervalIsNoGradient) {
+  for (const Adjoint adjoint : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
+    SCOPED_TRACE(adjoint_name(adjoint));
+    ModelOptions o{.integrator = Integrator::kTsit5};
+    o.adaptive.adjoint = adjoint;
+    o.adaptive.interval = 1;
+    o.adaptive.step = 1e-4;
+    const Scene scene = smooth(o);
+    const Trajectory t = rollout(scene.model, scene.input(), 1);
+    ASSERT_TRUE(t.ok()) << t.message;
+    const Vector bar(2 * static_cast<size_t>(scene.model.nv()), 1.0);
+    int asked = 0;
+    const RolloutOptions stop{.interrupted = [&] { return asked++ > 0; },
+                              .progress =
+                                  [](double share) {
+                                    EXPECT_GE(share, 0);
+                                    EXPECT_LE(share, 1);
+                                  }};
+    EXPECT_THROW((void)rollout_pullback(scene.model, t, {.qpos_tangent = bar}, stop), Interrupted);
+    EXPECT_EQ(asked, 2);
+  }
 }
 
 class AdaptiveMethods : public ::testing::TestWithParam<Integrator> {};

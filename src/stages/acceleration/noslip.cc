@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "mj/call.h"
 #include "stages/acceleration/constraint_parameters.h"
@@ -238,23 +240,46 @@ double relative(double a, double b) {
   return scale > 0 ? std::min(1.0, std::abs(a - b) / scale) : 0;
 }
 
-// of the minimum without bounds to the bound
-double case_distance(const mjData* d, const Block& block, const Local& in, double normal) {
+// size of the minimum without bounds, and the bound
+struct Reach {
+  double size, bound;
+};
+std::optional<Reach> reach_of(const mjData* d, const Block& block, const Local& in, double normal) {
   switch (block.kind) {
     case Kind::kFrictionLoss:
-      return relative(std::abs(in.old[0] - in.residual[0] / in.matrix[0]),
-                      d->efc_frictionloss[block.row]);
+      return Reach{std::abs(in.old[0] - in.residual[0] / in.matrix[0]),
+                   d->efc_frictionloss[block.row]};
     case Kind::kPyramid: {
       const Pyramid p(in);
-      return p.K1 < mjMINVAL || p.mid == 0 ? 1 : relative(std::abs(p.K0 / p.K1), p.mid);
+      if (p.K1 < mjMINVAL || p.mid == 0) return {};
+      return Reach{std::abs(p.K0 / p.K1), p.mid};
     }
     case Kind::kEllipse: {
-      if (normal < mjMINVAL) return 1;
+      if (normal < mjMINVAL) return {};
       const double radius = ellipse_radius(ellipse_of(d->contact[block.contact], in, normal));
-      return std::isfinite(radius) ? relative(radius, normal) : 1;
+      if (!std::isfinite(radius)) return {};
+      return Reach{radius, normal};
     }
   }
-  return 1;
+  return {};
+}
+
+// the updates, last one first: visit(i, reach)
+template <class Visit>
+void for_each_update(const mjData* d, Workspace& workspace, Visit&& visit) {
+  Noslip& pass = workspace.noslip;
+  pass.replay = pass.force;
+  size_t before = pass.before.size();
+  for (size_t i = pass.updates.size(); i-- > 0;) {
+    const Block& block = pass.blocks[static_cast<size_t>(pass.updates[i].block)];
+    before -= static_cast<size_t>(block.n);
+    std::copy_n(pass.before.begin() + static_cast<ptrdiff_t>(before), block.n,
+                pass.replay.begin() + block.row);
+    const Local in(workspace.projection, block, pass.replay, pass.b);
+    const double normal =
+        block.kind == Kind::kEllipse ? pass.replay[static_cast<size_t>(block.row - 1)] : 0;
+    visit(i, reach_of(d, block, in, normal));
+  }
 }
 
 // the blocks, island by island, in the order of their rows
@@ -316,6 +341,7 @@ void noslip_sweeps(const mjModel* m, const mjData* d, Workspace& workspace) {
   find_blocks(m, d, workspace.projection, pass.blocks);
   pass.force = pass.main_force;
   pass.updates.clear();
+  pass.sweeps.clear();
   pass.stop_distance = 1;
   pass.before.clear();
   const auto nblock = static_cast<int>(pass.blocks.size());
@@ -337,11 +363,12 @@ void noslip_sweeps(const mjModel* m, const mjData* d, Workspace& workspace) {
           change = 0;
         }
         improvement -= change;
-        pass.updates.push_back({k, which});
+        pass.updates.push_back({k, which, static_cast<int>(pass.sweeps.size())});
         pass.before.insert(pass.before.end(), in.old, in.old + in.n);
         std::copy_n(to, in.n, pass.force.begin() + block.row);
       }
       improvement /= trace;
+      pass.sweeps.push_back({island, sweep, improvement});
       if (m->opt.noslip_tolerance > 0 && sweep + 1 < m->opt.noslip_iterations) {
         pass.stop_distance =
             std::min(pass.stop_distance, relative(improvement, m->opt.noslip_tolerance));
@@ -392,21 +419,19 @@ void noslip_sweeps_pullback(const mjModel*, const mjData* d, Vec b_bar, Workspac
 }
 
 void noslip_case_distances(const mjData* d, std::vector<double>& share, Workspace& workspace) {
-  Noslip& pass = workspace.noslip;
+  const Noslip& pass = workspace.noslip;
   share.assign(pass.blocks.size(), 1.0);
-  pass.replay = pass.force;
-  size_t before = pass.before.size();
-  for (size_t i = pass.updates.size(); i-- > 0;) {
-    const auto k = static_cast<size_t>(pass.updates[i].block);
-    const Block& block = pass.blocks[k];
-    before -= static_cast<size_t>(block.n);
-    std::copy_n(pass.before.begin() + static_cast<ptrdiff_t>(before), block.n,
-                pass.replay.begin() + block.row);
-    const Local in(workspace.projection, block, pass.replay, pass.b);
-    const double normal =
-        block.kind == Kind::kEllipse ? pass.replay[static_cast<size_t>(block.row - 1)] : 0;
-    share[k] = std::min(share[k], case_distance(d, block, in, normal));
-  }
+  for_each_update(d, workspace, [&](size_t i, const std::optional<Reach>& reach) {
+    double& nearest = share[static_cast<size_t>(pass.updates[i].block)];
+    if (reach) nearest = std::min(nearest, relative(reach->size, reach->bound));
+  });
+}
+
+void noslip_case_margins(const mjData* d, std::vector<double>& margin, Workspace& workspace) {
+  margin.assign(workspace.noslip.updates.size(), std::numeric_limits<double>::quiet_NaN());
+  for_each_update(d, workspace, [&](size_t i, const std::optional<Reach>& reach) {
+    if (reach) margin[i] = reach->bound - reach->size;
+  });
 }
 
 void noslip_solve(const ModelImpl& impl, Workspace& workspace) {

@@ -33,6 +33,10 @@ void noslip_sweeps_pullback(const mjModel* m, const mjData* d, Vec b_bar, Worksp
 // each block, the nearest of its updates (nblock); and of the number of sweeps.
 void noslip_case_distances(const mjData* d, std::vector<double>& share, Workspace& workspace);
 
+// Of each update, how far its minimum without bounds is inside them (nupdate): < 0 beyond them, NaN
+// where it has none.
+void noslip_case_margins(const mjData* d, std::vector<double>& margin, Workspace& workspace);
+
 // Runs the main solver alone where the workspace's mjData holds all stages before it, factorises
 // the Newton matrix at its solution, which is kept in workspace.noslip, and makes the sweeps.
 // Throws MujocoError, after which that data is as new.

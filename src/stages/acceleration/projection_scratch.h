@@ -39,12 +39,18 @@ struct Noslip {
   struct Update {
     int block;
     Case which;
+    int sweep;  // place in sweeps
+  };
+  struct Sweep {
+    int island, number;  // from 0 on within the island
+    double improvement;  // of the cost, relative to the island's inertia: small ones end the pass
   };
 
   std::vector<double> qacc;                         // nv: a of the main solver
   std::vector<double> main_force, force, b;         // nefc: f₀, f, residual where f is 0
   std::vector<Block> blocks;                        // by island
   std::vector<Update> updates;                      // in the order they were made
+  std::vector<Sweep> sweeps;                        // "
   std::vector<double> before;                       // their forces before
   std::vector<double> force_bar, main_force_bar;    // nefc: of f, consumed; of f₀
   std::vector<double> y_bar;                        // nefc: of y = J a - aref at the main solution

@@ -169,6 +169,8 @@ class PairDifferences {
     }
   }
 
+  using Numbers = Eigen::Vector<double, 10>;
+
   // what a contact has become after a step
   struct Moved {
     Detected found;
@@ -234,10 +236,28 @@ class PairDifferences {
     }
     return most;
   }
+  // whether the steps of 2 h are straight and change twice what those of h do: they may have left
+  // the case of the collider that these are in
+  bool twice_as_far(double h, double bent) const {
+    if (!plus2_.all || !minus2_.all) return false;
+    if (plus2_.same != plus_.same || minus2_.same != minus_.same) return false;
+    if (bend(plus2_, minus2_, 2 * h) > bent) return false;
+    for (int i = 0; i < n_; i++) {
+      const auto c = static_cast<size_t>(i);
+      if (match_[c] < 0) continue;
+      const Numbers near = numbers(plus_.found, plus_.match[c]) -
+                           numbers(minus_.found, minus_.match[c]),
+                    far = numbers(plus2_.found, plus2_.match[c]) -
+                          numbers(minus2_.found, minus2_.match[c]);
+      const double scale = std::max((2 * near).lpNorm<Eigen::Infinity>(), 2 * h);
+      if ((far - 2 * near).lpNorm<Eigen::Infinity>() > bent * scale) return false;
+    }
+    return true;
+  }
   // of a contact, in units of the smaller geom
-  Eigen::Vector<double, 10> numbers(const Detected& found, int i) const {
+  Numbers numbers(const Detected& found, int i) const {
     const mjPreContact& contact = found.contact[static_cast<size_t>(i)];
-    Eigen::Vector<double, 10> out;
+    Numbers out;
     out << contact.dist / size_, Vector3(contact.pos) / size_, Vector3(contact.normal),
         Vector3(contact.tangent);
     return out;
@@ -265,8 +285,8 @@ class PairDifferences {
         least = bent;
         out = (plus - minus) / (2 * h);
         if (steps.bent > kBent) {
-          const double plus2 = at(2 * h, plus_), minus2 = at(-2 * h, minus_);
-          if (plus_.all && minus_.all) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
+          const double plus2 = at(2 * h, plus2_), minus2 = at(-2 * h, minus2_);
+          if (twice_as_far(h, steps.bent)) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
         }
         if (bent <= steps.bent) return true;
       } else if ((plus_.all || minus_.all) && h > largest) {
@@ -303,7 +323,7 @@ class PairDifferences {
   double size_ = 1;                     // of the smaller geom
   Eigen::Matrix3d directions_;          // columns
   Detected base_;
-  Moved plus_, minus_;
+  Moved plus_, minus_, plus2_, minus2_;  // after a step, and after one of twice the size
   std::array<int, kMaxContacts> match_ = {};
   std::array<Vector3, kMaxContacts> normal_bar_, tangent_bar_;
 };

@@ -205,12 +205,14 @@ TEST(SmoothCollision, BackwardMatchesContactsByPlace) {
 }
 
 // How far a smooth contact may be from MuJoCo's goes with the capsule's half length. At the ends of
-// what lies over the box they are half a width apart: more than the radius, or the box, would
-// allow.
+// what lies over the box they are half a width apart: more than the radius, or another geom's size,
+// would allow.
 TEST(SmoothCollision, BackwardMatchesWithinTheCapsulesLength) {
   constexpr double kWide = .01;
+  // a sphere before the capsule, so that the sizes before its own are 0
   const std::string xml =
-      pair_xml("type='box' size='.08 .11 .13'", "type='capsule' size='.00005 .3'", "0.02");
+      pair_xml("type='box' size='.08 .11 .13'/><geom size='.01' contype='0' conaffinity='0'",
+               "type='capsule' size='.00005 .3'", "0.02");
   const Vector qpos = pose(0, .01, .131, Vector3::UnitY(), std::numbers::pi / 2);
   const Model model = Model::from_xml(xml, smooth(kWide, Collisions::kSmoothBackward));
   Contacts contacts(model), ours(Model::from_xml(xml, smooth(kWide)));
