@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,16 +21,29 @@ from ._trajectory import Trajectory
 Build = Callable[[dict[str, float]], "mujoco.MjModel | mujoco.MjSpec"]
 
 
-def _make(build: Build, names: list[str], theta: npt.ArrayLike) -> mujoco.MjModel:
-    made = build(dict(zip(names, (float(x) for x in np.asarray(theta)), strict=True)))
-    if isinstance(made, mujoco.MjSpec):
-        made = made.compile()
-    if not isinstance(made, mujoco.MjModel):
-        raise InputError(
-            f"ParametricSimulator: the function returned a {type(made).__name__}, expected a "
-            "mujoco.MjModel or MjSpec"
-        )
-    return made
+class _Maker:
+    """A function of a dict of numbers as one of an array."""
+
+    def __init__(self, build: Build, names: list[str]):
+        self._build, self._names = build, names
+
+    def __call__(self, theta: npt.ArrayLike) -> mujoco.MjModel:
+        numbers = (float(x) for x in np.asarray(theta))
+        made = self._build(dict(zip(self._names, numbers, strict=True)))
+        if isinstance(made, mujoco.MjSpec):
+            made = made.compile()
+        if not isinstance(made, mujoco.MjModel):
+            raise InputError(
+                f"ParametricSimulator: the function returned a {type(made).__name__}, expected a "
+                "mujoco.MjModel or MjSpec"
+            )
+        return made
+
+
+def _call(maker: weakref.ref[_Maker], theta: npt.ArrayLike) -> mujoco.MjModel:
+    alive = maker()
+    assert alive is not None  # the ParametricSimulator has it
+    return alive(theta)
 
 
 class ParametricSimulator:
@@ -87,12 +101,13 @@ class ParametricSimulator:
                     "values to start from"
                 )
             self._is_function = True
-            # no reference to self: the extension's objects take no part in garbage collection
-            make = functools.partial(_make, model, names)
+            # a weak reference: the extension's objects take no part in garbage collection, and the
+            # function may lead back to this one
+            self._maker = _Maker(model, names)
             first = np.array([float(values[name]) for name in names])
-            self._base = Simulator(make(first), nthread=nthread, **simulator)
+            self._base = Simulator(self._maker(first), nthread=nthread, **simulator)
             self._family = _diffmj.ParametricModel.from_function(
-                make, first, names, self._base._model
+                functools.partial(_call, weakref.ref(self._maker)), first, names, self._base._model
             )
             values = {}
         else:

@@ -98,7 +98,8 @@ struct ParametricModel::Impl {
   BuildModel build;
   std::vector<double> start;
   std::vector<std::string> names;
-  Model model;  // at the start
+  Model model;                // at the start
+  bool is_attribute = false;  // numbers of an mjSpec: smooth
 
   std::string name(int i) const {
     const auto k = static_cast<size_t>(i);
@@ -149,8 +150,12 @@ ParametricModel ParametricModel::from_attributes(const std::string& mjcf,
                                                  std::span<const std::string> attributes,
                                                  const ModelOptions& options) {
   const auto source = std::make_shared<AttributeModel>(mjcf, attributes);
-  return ParametricModel([source](std::span<const double> theta) { return source->build(theta); },
-                         source->start(), source->names(), options);
+  ParametricModel out([source](std::span<const double> theta) { return source->build(theta); },
+                      source->start(), source->names(), options);
+  auto impl = std::make_shared<Impl>(*out.impl_);
+  impl->is_attribute = true;
+  out.impl_ = std::move(impl);
+  return out;
 }
 
 int ParametricModel::size() const { return static_cast<int>(impl_->start.size()); }
@@ -162,62 +167,97 @@ Model ParametricModel::at(std::span<const double> theta) const {
   return impl_->model.with_numbers(impl_->built(theta).get());
 }
 
+namespace {
+
+// What one parameter changes: slopes by field and entry, and the first array that has no gradient.
+struct Column {
+  std::map<std::pair<int, int>, double> slopes;
+  std::string refused;
+  bool changes = false;  // anything at all
+};
+
+int field_number(std::string_view name) {
+  const auto& fields = parameter_fields();
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const ParameterField& f) { return name == f.name; });
+  return found == fields.end() ? -1 : static_cast<int>(found - fields.begin());
+}
+
+// of models at θ + h and θ - h; size is that of the parameter
+Column column_of(const mjModel* plus, const mjModel* minus, double h, double size) {
+  Column out;
+  const auto add = [&](const ModelArray& array) {
+    const int field = field_number(array.name);
+    double largest = 0;
+    for (int e = 0; e < array.size; e++) largest = std::max(largest, std::abs(array.a[e]));
+    for (int e = 0; e < array.size; e++) {
+      const double slope = (array.a[e] - array.b[e]) / (2 * h);
+      if (std::abs(slope) * size <= kRounding * largest) continue;
+      out.changes = true;
+      if (field >= 0) {
+        out.slopes[{field, e}] = slope;
+      } else if (out.refused.empty() && !is_inert(plus, array, e)) {
+        out.refused = entry_name(plus, array, e);
+      }
+    }
+  };
+  for (const ModelArray& array : arrays_that_differ(plus, minus)) add(array);
+  const mjOption &a = plus->opt, &b = minus->opt;
+  add({"opt.gravity", a.gravity, b.gravity, 3, 1});
+  add({"opt.timestep", &a.timestep, &b.timestep, 1, 1});
+  add({"opt.density", &a.density, &b.density, 1, 1});
+  add({"opt.viscosity", &a.viscosity, &b.viscosity, 1, 1});
+  add({"opt.impratio", &a.impratio, &b.impratio, 1, 1});
+  add({"opt.wind", a.wind, b.wind, 3, 1});
+  add({"opt.o_solref", a.o_solref, b.o_solref, mjNREF, 1});
+  add({"opt.o_solimp", a.o_solimp, b.o_solimp, mjNIMP, 1});
+  return out;
+}
+
+// Do slopes of two steps agree? They do not if the function rounds, for example to six digits of a
+// text.
+bool is_smooth(const Column& near, const Column& far) {
+  constexpr double kSmooth = 1e-2;
+  const auto matches = [](const Column& a, const Column& b) {
+    return std::all_of(a.slopes.begin(), a.slopes.end(), [&](const auto& entry) {
+      const auto other = b.slopes.find(entry.first);
+      const double x = entry.second, y = other == b.slopes.end() ? 0 : other->second;
+      return std::abs(x - y) <= kSmooth * std::max(std::abs(x), std::abs(y));
+    });
+  };
+  return matches(near, far) && matches(far, near);
+}
+
+}  // namespace
+
 ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> theta,
                                                     int nthread) const {
   impl_->require(theta);
   const int n = size();
-  struct Column {
-    std::map<std::pair<int, int>, double> slopes;  // by field and entry
-    std::string refused;
-  };
   std::vector<Column> columns(static_cast<size_t>(n));
   StopSignal never({});
   parallel_for(n, nthread, never, [&](int i, StopSignal&) {
     const auto k = static_cast<size_t>(i);
-    std::vector<double> moved(theta.begin(), theta.end());
     const double size = std::max({std::abs(theta[k]), std::abs(impl_->start[k]), 1e-3});
-    const double h = kStep * size;
-    moved[k] = theta[k] + h;
-    const MjModelPtr plus = impl_->built(moved);
-    moved[k] = theta[k] - h;
-    const MjModelPtr minus = impl_->built(moved);
-    Column& column = columns[k];
-    const auto add = [&](const ModelArray& array, int field) {
-      double largest = 0;
-      for (int e = 0; e < array.size; e++) largest = std::max(largest, std::abs(array.a[e]));
-      for (int e = 0; e < array.size; e++) {
-        const double slope = (array.a[e] - array.b[e]) / (2 * h);
-        if (std::abs(slope) * size <= kRounding * largest) continue;
-        if (field >= 0) {
-          column.slopes[{field, e}] = slope;
-        } else if (column.refused.empty()) {
-          const bool inert = is_inert(plus.get(), array, e);
-          if (!inert) column.refused = entry_name(plus.get(), array, e);
-        }
-      }
+    const auto at_step = [&](double h) {
+      std::vector<double> moved(theta.begin(), theta.end());
+      moved[k] = theta[k] + h;
+      const MjModelPtr plus = impl_->built(moved);
+      moved[k] = theta[k] - h;
+      return column_of(plus.get(), impl_->built(moved).get(), h, size);
     };
-    const auto find = [](std::string_view name) {
-      const auto& fields = parameter_fields();
-      const auto found = std::find_if(fields.begin(), fields.end(),
-                                      [&](const ParameterField& f) { return name == f.name; });
-      return found == fields.end() ? -1 : static_cast<int>(found - fields.begin());
-    };
-    for (const ModelArray& array : arrays_that_differ(plus.get(), minus.get())) {
-      add(array, find(array.name));
+    columns[k] = at_step(kStep * size);
+    if (impl_->is_attribute) return;
+    const Column far = at_step(10 * kStep * size);
+    if (!is_smooth(columns[k], far)) {
+      throw InputError("parameter " + impl_->name(i) +
+                       ": the model does not change smoothly with it at steps of 1e-6 of its size; "
+                       "does the function that builds the model round it, for example to a text of "
+                       "six digits?");
     }
-    // numbers of mjOption
-    const ModelArray gravity{"opt.gravity", plus->opt.gravity, minus->opt.gravity, 3, 1};
-    add(gravity, find(gravity.name));
-    const auto option = [&](const char* name, const mjtNum* a, const mjtNum* b, int width) {
-      add({name, a, b, width, 1}, -1);
-    };
-    option("opt.timestep", &plus->opt.timestep, &minus->opt.timestep, 1);
-    option("opt.density", &plus->opt.density, &minus->opt.density, 1);
-    option("opt.viscosity", &plus->opt.viscosity, &minus->opt.viscosity, 1);
-    option("opt.impratio", &plus->opt.impratio, &minus->opt.impratio, 1);
-    option("opt.wind", plus->opt.wind, minus->opt.wind, 3);
-    option("opt.o_solref", plus->opt.o_solref, minus->opt.o_solref, mjNREF);
-    option("opt.o_solimp", plus->opt.o_solimp, minus->opt.o_solimp, mjNIMP);
+    if (!far.changes) {
+      throw InputError("parameter " + impl_->name(i) + " changes nothing in the model");
+    }
   });
 
   Jacobian out;

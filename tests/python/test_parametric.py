@@ -106,6 +106,15 @@ def test_errors():
             raise RuntimeError("no such cube")
         return side({**values, "damping": 0.1})
 
+    def rounds(values: dict[str, float]) -> mujoco.MjSpec:
+        return side({"side": float(f"{values['side']:g}"), "damping": 0.1})
+
+    rounded = diffmj.ParametricSimulator(rounds, {"side": 0.2})
+    with pytest.raises(diffmj.InputError, match="'side': the model does not change smoothly"):
+        rounded.backward(rounded.at().rollout(**STATE), final={"qvel": np.ones(7)})
+    idle = diffmj.ParametricSimulator(lambda values: side({"side": 0.2, "damping": 1}), {"x": 1.0})
+    with pytest.raises(diffmj.InputError, match="parameter 'x' changes nothing in the model"):
+        idle.backward(idle.at().rollout(**STATE), final={"qvel": np.ones(7)})
     broken = diffmj.ParametricSimulator(fails, {"side": 0.2})
     with pytest.raises(RuntimeError, match="no such cube"):
         broken.at({"side": 0.3})
