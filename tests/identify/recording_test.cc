@@ -541,7 +541,7 @@ TEST(Segments, AccelerationsOfTheLastRowNeedItsControl) {
   const Model model = scene();
   Recording x = recorded(model);
   const auto last = [&] {
-    const Target& t = segments(model, {{x}}, {.length = 2}).at(0).targets[3];
+    const Target t = segments(model, {{x}}, {.length = 2}).at(0).targets[3];
     EXPECT_EQ(t.name, "sensor:acc");
     EXPECT_EQ(t.weights[5], 1);
     return t.weights[6];
