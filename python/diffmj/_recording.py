@@ -369,8 +369,11 @@ def segments(
             qvel, act or ctrl is not recorded.
     """
     who = "segments"
-    one = isinstance(recordings, Recording)
-    records = [_record(who, x) for x in ([recordings] if one else recordings)]
+    if isinstance(recordings, Recording):
+        recordings = [recordings]
+    if not isinstance(recordings, Sequence):
+        raise InputError(f"{who}: recordings is {recordings!r}, expected one or a list of them")
+    records = [_record(who, x) for x in recordings]
     if isinstance(targets, str):
         raise InputError(f"{who}: targets is {targets!r}, expected a list of names")
     cut = _diffmj.segments(

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "base/require.h"
@@ -80,34 +81,31 @@ void validate_ctrl(const std::string& who, const Recording& recording) {
   }
 }
 
-void validate_weights(const std::string& who, const Recording& recording) {
+void validate_weights_of(const std::string& who, const Recording& recording,
+                         const std::string& name, const std::vector<double>& weights) {
   const size_t nrow = recording.time.size();
-  const std::vector<Quantity> recorded = quantities(recording);
-  for (const auto& [name, weights] : recording.weights) {
-    const bool known = std::any_of(recorded.begin(), recorded.end(),
-                                   [&](const Quantity& q) { return q.name() == name; });
-    if (!known || name == "ctrl") {
-      std::vector<std::string> names;
-      for (const Quantity& q : recorded) {
-        if (q.kind != QuantityKind::kCtrl) names.push_back(q.name());
-      }
-      throw InputError(who + ": weights of '" + name +
-                       "', which is no recorded quantity that a fit compares" +
-                       similar_names(name, names));
-    }
-    const std::string label = "weights of " + name;
-    if (weights.size() != 1 && (weights.empty() || weights.size() % nrow != 0)) {
-      throw InputError(who + ": " + label + " have " + std::to_string(weights.size()) +
-                       " numbers, expected 1, one per row (" + std::to_string(nrow) +
-                       "), or rows x residuals");
-    }
-    const size_t width = std::max<size_t>(1, weights.size() / nrow);
-    for (size_t i = 0; i < weights.size(); i++) {
-      if (weights[i] >= 0 && weights[i] <= kMaxMagnitude) continue;
-      throw InputError(who + ": " + entry(label, i / width, i % width) + " is " +
-                       number(weights[i]) + ", expected 0 to 1e10; 0 leaves a number out");
-    }
+  std::vector<std::string> known;
+  for (const Quantity& q : quantities(recording)) {
+    if (q.kind != QuantityKind::kCtrl) known.push_back(q.name());
   }
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw InputError(who + ": weights of '" + name +
+                     "', which is no recorded quantity that a fit compares" +
+                     similar_names(name, known));
+  }
+  const std::string label = "weights of " + name;
+  if (weights.size() != 1 && (weights.empty() || weights.size() % nrow != 0)) {
+    throw InputError(who + ": " + label + " have " + std::to_string(weights.size()) +
+                     " numbers, expected 1, one per row (" + std::to_string(nrow) +
+                     "), or rows x residuals");
+  }
+  const auto bad = std::find_if(weights.begin(), weights.end(),
+                                [](double x) { return !(x >= 0 && x <= kMaxMagnitude); });
+  if (bad == weights.end()) return;
+  const size_t width = std::max<size_t>(1, weights.size() / nrow);
+  const auto i = static_cast<size_t>(bad - weights.begin());
+  throw InputError(who + ": " + entry(label, i / width, i % width) + " is " + number(*bad) +
+                   ", expected 0 to 1e10; 0 leaves a number out");
 }
 
 // "the quaternion of joint 'free'"
@@ -150,20 +148,40 @@ void normalise_quaternions(const std::string& who, const Model& model, const Qua
   }
 }
 
-void require_once(const std::string& who, const Model& model, const Recording& recording) {
+// a sensor that is given by name must not be in sensordata, too
+void require_once(const std::string& who, const Model& model, const Recording& recording,
+                  const std::string& sensor) {
   if (recording.sensordata.empty()) return;
-  const int width = model.nsensordata();
-  for (const auto& [name, rows] : recording.sensors) {
-    const Layout at = layout(who, model, {QuantityKind::kSensor, name});
-    for (int i = 0; i < recording.nrow(); i++) {
-      const auto all = row_of(recording.sensordata, i, width)
-                           .subspan(static_cast<size_t>(at.offset), static_cast<size_t>(at.width));
-      if (std::all_of(all.begin(), all.end(), [](double y) { return std::isnan(y); })) continue;
-      throw InputError(who + ": sensor '" + name +
-                       "' is in sensordata and in sensors; give it once, or make it NaN in "
-                       "sensordata");
-    }
+  const Layout at = layout(who, model, {QuantityKind::kSensor, sensor});
+  bool twice = false;
+  for (int i = 0; i < recording.nrow(); i++) {
+    const auto all = row_of(recording.sensordata, i, model.nsensordata())
+                         .subspan(static_cast<size_t>(at.offset), static_cast<size_t>(at.width));
+    twice |= !std::all_of(all.begin(), all.end(), [](double y) { return std::isnan(y); });
   }
+  if (!twice) return;
+  throw InputError(who + ": sensor '" + sensor +
+                   "' is in sensordata and in sensors; give it once, or make it NaN in sensordata");
+}
+
+void require_width(const std::string& who, const std::string& name, const Layout& row, size_t nrow,
+                   size_t size) {
+  if (size == nrow * static_cast<size_t>(row.width)) return;
+  const std::string rows = std::to_string(nrow) + " x ";
+  const std::string given =
+      size % nrow == 0 ? rows + std::to_string(size / nrow) : std::to_string(size);
+  throw InputError(who + ": " + name + " has " + given + " numbers, expected " + rows +
+                   std::to_string(row.width) + " (rows x " + row.width_name + ")");
+}
+
+void require_weight_width(const std::string& who, const std::string& name, const Layout& row,
+                          size_t nrow, size_t size) {
+  if (size == 1 || size == nrow || size == nrow * static_cast<size_t>(row.nweight)) return;
+  const std::string rows = std::to_string(nrow);
+  throw InputError(who + ": weights of " + name + " have " + std::to_string(size) +
+                   " numbers, expected 1, " + rows + " (rows) or " + rows + " x " +
+                   std::to_string(row.nweight) + " (rows x residuals" +
+                   (row.nweight == row.width ? ")" : "; a rotation has 3)"));
 }
 
 void require_positions(const std::string& who, const Recording& recording) {
@@ -222,7 +240,9 @@ void validate(const Recording& recording) {
     validate_numbers(who, quantity.name(), recording.time.size(), values(recording, quantity));
   }
   validate_ctrl(who, recording);
-  validate_weights(who, recording);
+  for (const auto& [name, weights] : recording.weights) {
+    validate_weights_of(who, recording, name, weights);
+  }
 }
 
 Recording validate(const Model& model, Recording recording) {
@@ -233,34 +253,17 @@ Recording validate(const Model& model, Recording recording) {
   for (const Quantity& quantity : quantities(recording)) {
     const Layout row = layout(who, model, quantity);
     std::vector<double>& x = values(recording, quantity);
-    const size_t expected = recording.time.size() * static_cast<size_t>(row.width);
-    if (x.size() != expected) {
-      const std::string width =
-          x.size() % recording.time.size() == 0
-              ? std::to_string(nrow) + " x " + std::to_string(x.size() / recording.time.size())
-              : std::to_string(x.size());
-      throw InputError(who + ": " + quantity.name() + " has " + width + " numbers, expected " +
-                       std::to_string(nrow) + " x " + std::to_string(row.width) + " (rows x " +
-                       row.width_name + ")");
-    }
+    require_width(who, quantity.name(), row, recording.time.size(), x.size());
     validate_numbers(who, quantity.name(), recording.time.size(), x);
     normalise_quaternions(who, model, quantity, row, nrow, x);
   }
   validate(recording);
-  require_once(who, model, recording);
+  for (const auto& sensor : recording.sensors) require_once(who, model, recording, sensor.first);
   for (const auto& [name, weights] : recording.weights) {
     Quantity quantity;
     quantity_from_name(name, quantity);
     const Layout row = layout(who, model, quantity);
-    const size_t n = recording.time.size(), all = n * static_cast<size_t>(row.nweight);
-    if (weights.size() == 1 || weights.size() == n || weights.size() == all) continue;
-    throw InputError(who + ": weights of " + name + " have " + std::to_string(weights.size()) +
-                     " numbers, expected 1, " + std::to_string(n) + " (rows) or " +
-                     std::to_string(n) + " x " + std::to_string(row.nweight) +
-                     " (rows x residuals" +
-                     (row.quaternions.empty() || quantity.kind == QuantityKind::kSensordata
-                          ? ")"
-                          : "; a rotation has 3)"));
+    require_weight_width(who, name, row, recording.time.size(), weights.size());
   }
   return recording;
 }
@@ -360,6 +363,10 @@ Recording resample(const Model& model, const Recording& given, double dt) {
   double width = 1;
   for (const Quantity& q : quantities(from)) width += layout({}, model, q).width;
   require_memory("resample", count * width * sizeof(double));
+  if (count >= std::numeric_limits<int>::max()) {
+    throw InputError("resample: dt is " + number(dt) + ", which makes " + number(count) +
+                     " rows; take a larger one");
+  }
   const int n = static_cast<int>(count);
 
   Recording out{.name = from.name};

@@ -125,6 +125,15 @@ Source source(const Recording& recording, const Quantity& quantity, const Layout
   return out;
 }
 
+void require_target(const std::string& who, const Recording& recording, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Quantity& q : quantities(recording)) {
+    if (q.kind != QuantityKind::kCtrl) known.push_back(q.name());
+  }
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  throw InputError(who + ": target '" + name + "' is not recorded" + similar_names(name, known));
+}
+
 std::vector<Source> sources(const std::string& who, const Model& model, const Recording& recording,
                             const std::vector<std::string>& wanted) {
   const mjModel* m = model.mj();
@@ -144,14 +153,7 @@ std::vector<Source> sources(const std::string& who, const Model& model, const Re
   const auto is_wanted = [&](const std::string& name) {
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
   };
-  for (const std::string& name : wanted) {
-    std::vector<std::string> names;
-    for (const Quantity& q : quantities(recording)) {
-      if (q.kind != QuantityKind::kCtrl) names.push_back(q.name());
-    }
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    throw InputError(who + ": target '" + name + "' is not recorded" + similar_names(name, names));
-  }
+  for (const std::string& name : wanted) require_target(who, recording, name);
   for (const Quantity& quantity : quantities(recording)) {
     if (quantity.kind == QuantityKind::kCtrl || !is_wanted(quantity.name())) continue;
     const Layout row = layout(who, model, quantity);
@@ -422,7 +424,9 @@ std::vector<Segment> segments(const Model& model, std::span<const Recording> rec
         (recording.name.empty() ? "recording " + std::to_string(r) : recording_name(recording));
     require_recorded(who, model, recording);
     Cutter cutter(who, model, recording, options);
-    for (int i = 0; i + options.length < recording.nrow(); i += stride) {
+    // no sum beyond the number of rows, whatever the options
+    for (int i = 0; i < recording.nrow() - options.length;
+         i += std::min(stride, recording.nrow())) {
       if (!cutter.known_start(i) || !cutter.joined(i)) continue;
       if (cutter.missing_share(i) > options.max_missing) continue;
       if (contacts && !cutter.touches(i, *contacts)) continue;

@@ -385,8 +385,8 @@ TEST(Resample, FollowsConstantVelocity) {
   }
   const Recording y = resample(model, x, .05);
   ASSERT_EQ(y.nrow(), 9);
-  std::vector<double> time;
-  for (int i = 0; i < 9; i++) time.push_back(.05 * i);
+  std::vector<double> time(9);
+  for (size_t i = 0; i < 9; i++) time[i] = .05 * double(i);
   const Recording expected = steady(model, time, v);
   expect_same(y.time, expected.time, 1e-15);
   expect_same(y.qpos, expected.qpos, 1e-12);
@@ -430,6 +430,8 @@ TEST(Resample, LeavesGaps) {
   at(z.qpos, kNq, 1, 0) = kNan;
   const Recording w = resample(model, z, .05);
   for (int i = 0; i < 6; i++) EXPECT_EQ(std::isnan(at(w.qpos, kNq, i, 0)), i > 0 && i < 4) << i;
+  EXPECT_THROW((void)resample(model, x, 1e-15), MemoryError);
+  EXPECT_EQ(resample(model, x, 10).nrow(), 1);
   for (const double dt : {0., -1., kNan, HUGE_VAL}) {
     EXPECT_TRUE(has(refusal([&] { (void)resample(model, x, dt); }), {"dt is"}));
   }
@@ -539,7 +541,7 @@ TEST(Segments, AccelerationsOfTheLastRowNeedItsControl) {
   const Model model = scene();
   Recording x = recorded(model);
   const auto last = [&] {
-    const Target& t = segments(model, {{x}}, {.length = 2}).at(0).targets[3];
+    const Target t = segments(model, {{x}}, {.length = 2}).at(0).targets[3];
     EXPECT_EQ(t.name, "sensor:acc");
     EXPECT_EQ(t.weights[5], 1);
     return t.weights[6];
@@ -713,6 +715,9 @@ TEST(Segments, ComeInTheOrderOfRecordings) {
     EXPECT_EQ(cut[i].first, 10 * static_cast<int>(i % 3));
   }
   EXPECT_TRUE(segments(model, all, {.length = kRows}).empty());
+  constexpr int kHuge = std::numeric_limits<int>::max();
+  EXPECT_TRUE(segments(model, all, {.length = kHuge}).empty());
+  EXPECT_EQ(segments(model, all, {.stride = kHuge}).size(), 2U);
   EXPECT_TRUE(segments(model, {}).empty());
 }
 

@@ -281,6 +281,8 @@ def test_errors_of_segments(sim, recording):
         diffmj.segments(sim, recording, 1, margin="x")
     with pytest.raises(diffmj.InputError, match="targets is 'qpos'"):
         diffmj.segments(sim, recording, 1, targets="qpos")
+    with pytest.raises(diffmj.InputError, match="recordings is None"):
+        diffmj.segments(sim, None, 1)
     with pytest.raises(diffmj.InputError, match=r"is not a diffmj\.Recording"):
         diffmj.segments(sim, [recording.qpos], 1)
     with pytest.raises(diffmj.InputError, match=r"qvel is not recorded.*estimate_velocities"):
