@@ -211,6 +211,29 @@ TEST(CfdPairs, LawsOfGeomsAndPairs) {
   EXPECT_EQ(widths(custom, {.law = one, .geoms = {{"b", two}}}), W({2, 5, 2}));
 }
 
+// MuJoCo detects the two geoms of a <pair> within its own margin and gap, others within the sums of
+// theirs
+TEST(CfdPairs, MarginAndGapOfPredefinedPairsAreTheirOwn) {
+  const Model model = Model::from_xml(
+      "<mujoco><default><geom size='.1' margin='.01' gap='.02'/></default><worldbody>"
+      "<body><freejoint/><geom name='a'/></body><body pos='1 0 0'><freejoint/><geom name='b'/>"
+      "</body><body pos='2 0 0'><freejoint/><geom name='c'/></body></worldbody><contact>"
+      "<pair geom1='a' geom2='b' margin='.1' gap='.3'/>"
+      "<pair geom1='b' geom2='c' margin='.2' gap='.5'/></contact></mujoco>");
+  const CfdModel cfd(model.mj(), kAll);
+  std::vector<double> margin, touching;
+  for (const CfdPair& pair : cfd.pairs()) {
+    margin.push_back(pair.margin);
+    touching.push_back(pair.touching);
+  }
+  ASSERT_EQ(touching.size(), 3U);
+  const double expected_margin[] = {0.1, 0.2, 0.02}, expected[] = {0.4, 0.7, 0.06};
+  for (size_t i = 0; i < 3; i++) {
+    EXPECT_NEAR(margin[i], expected_margin[i], 1e-12) << i;
+    EXPECT_NEAR(touching[i], expected[i], 1e-12) << i;
+  }
+}
+
 TEST(CfdPairs, NamesWhatIsWrong) {
   const auto message = [](const std::string& custom, const Cfd& options) -> std::string {
     try {
