@@ -69,8 +69,9 @@ class ParametricModel {
     std::vector<Entry> entries_;
     int size_ = 0;
   };
-  // Two compilations per parameter, on threads. Throws UnsupportedError naming the parameter and
-  // the field if one acts on the motion and has no derivative.
+  // Two compilations per parameter, four of a function, on threads. Throws UnsupportedError naming
+  // the parameter and the field if one acts on the motion and has no derivative, InputError if a
+  // function is not smooth in a parameter, or does not depend on it.
   [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0) const;
 
  private:
