@@ -396,7 +396,8 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      " intervals, expected nstep = " + std::to_string(nstep) +
                      " of an explicit Runge-Kutta method");
   }
-  // a model with other parameters is what differences in parameters need; another model is a mistake
+  // a model with other parameters is what differences in parameters need; another model is a
+  // mistake
   if (steps_of->nq != model.nq() || steps_of->nv != model.nv() || steps_of->na != model.na() ||
       steps_of->nbody != model.nbody()) {
     const auto sizes = [](int nq, int nv, int na, int nbody) {

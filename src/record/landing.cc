@@ -19,8 +19,8 @@ constexpr int kMost = 60;  // steps towards an event
 
 }  // namespace
 
-// The shortest step towards an event [s]: 1 m/s takes it through the width of a margin. Where a body
-// at rest on its margin begins to move, φ tells times apart that the clock does not.
+// The shortest step towards an event [s]: 1 m/s takes it through the width of a margin. Where a
+// body at rest on its margin begins to move, φ tells times apart that the clock does not.
 double EventLanding::floor() const {
   return std::max(std::min(control_.min_step, kOnMargin),
                   16 * std::numeric_limits<double>::epsilon() * std::abs(x_.time));

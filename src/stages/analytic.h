@@ -54,8 +54,8 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                        const ParameterBar& params, Workspace& workspace);
 
-// The fields in params that analytic_pullback, or sensors_pullback of sensor_bar, does not serve for
-// this model: they are the oracle's.
+// The fields in params that analytic_pullback, or sensors_pullback of sensor_bar, does not serve
+// for this model: they are the oracle's.
 ParameterBar oracle_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar = {});
 // The others.
 ParameterBar analytic_parameters(const mjModel* m, const ParameterBar& params, CVec sensor_bar);

@@ -57,7 +57,8 @@ Scene humanoid_on_floor(const ModelOptions& options = {});
 Scene box_stack(const ModelOptions& options = {});
 Scene hand_with_object(const ModelOptions& options = {});
 
-// The zoo's humanoid, standing, with accelerometer and gyro at its torso, touch sensors at its soles
+// The zoo's humanoid, standing, with accelerometer and gyro at its torso, touch sensors at its
+// soles
 // ("left", "right"), position and velocity of every hinge.
 Scene humanoid_with_sensors(const ModelOptions& options = {});
 

@@ -88,13 +88,13 @@ TEST_P(Attributes, GradientMatchesDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Attributes,
-                         ::testing::Values(Case{"sensors",
-                                                {"elbow/damping", "elbow/stiffness",
-                                                 "elbow/springref", "joint:hip/armature",
-                                                 "upper/mass", "palm/size[0]",
-                                                 "default.geom/solref[0]"}},
-                                           Case{"limits", {"a/damping", "default.geom/density"}},
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, Attributes,
+    ::testing::Values(
+        Case{"sensors",
+             {"elbow/damping", "elbow/stiffness", "elbow/springref", "joint:hip/armature",
+              "upper/mass", "palm/size[0]", "default.geom/solref[0]"}},
+        Case{"limits", {"a/damping", "default.geom/density"}},
         Case{"joints_order", {"default.geom/density"}},
         Case{"joints_ball", {"arm_ball/stiffness[0]", "arm_ball/armature", "body:arm/pos"}},
         Case{"act_basic", {"j1/damping", "p_kv/gainprm[0]", "p_kv/biasprm"}},
@@ -104,8 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, Attributes,
         Case{"eq_connect", {"option/gravity[2]", "j1/damping", "body:crank/pos"}},
         Case{"springs_poly", {"joint:a/stiffness[0]", "joint:a/damping[0]", "joint:a/armature"}},
         Case{"hand", {"index_mcp/damping", "actuator:index_flex/gainprm[2]"}},
-        Case{"spin_free", {"option/gravity[0]"}},
-        Case{"contact_plane", {"option/gravity[1]"}}),
+        Case{"spin_free", {"option/gravity[0]"}}, Case{"contact_plane", {"option/gravity[1]"}}),
     [](const auto& info) { return info.param.scene; });
 
 // a box on a floor: everything that contacts are made of, and what the compiler derives
