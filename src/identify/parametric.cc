@@ -34,9 +34,9 @@ bool is_inert(std::string_view name) {
                                          "geom_rbound",      "geom_aabb",   "site_size",
                                          "body_margin",      "numeric_data"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-         starts_with_any(
-             name, {"bvh_", "oct_", "cam_", "light_", "key_", "mat_", "tex_", "skin_", "vis_"}) ||
-         name.ends_with("_user");
+         starts_with_any(name, {"bvh_", "oct_", "cam_", "light_", "key_", "mat_", "tex_", "skin_",
+                                "vis_", "mesh_normal", "mesh_texcoord"}) ||
+         name.ends_with("_user") || name.ends_with("_rgba");
 }
 
 // Positions of free and ball joints at qpos0 are not read by the dynamics, those of hinges and

@@ -198,10 +198,16 @@ std::vector<ModelArray> arrays_that_differ(const mjModel* a, const mjModel* b) {
   MJMODEL_POINTERS_PREAMBLE(m)
   const auto compare = [&](const char* name, const auto* x, const auto* y, int rows, int width) {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(x)>>;
-    if constexpr (std::is_same_v<T, mjtNum>) {
+    if constexpr (std::is_floating_point_v<T>) {
       const auto size = static_cast<size_t>(rows) * static_cast<size_t>(width);
       if (size == 0 || std::memcmp(x, y, size * sizeof(T)) == 0) return;
-      out.push_back({name, x, y, rows * width, rows});
+      if constexpr (std::is_same_v<T, mjtNum>) {
+        out.push_back({name, x, y, rows * width, rows});
+      } else {
+        const auto copies = std::make_shared<std::vector<mjtNum>>(x, x + size);
+        copies->insert(copies->end(), y, y + size);
+        out.push_back({name, copies->data(), copies->data() + size, rows * width, rows, copies});
+      }
     }
   };
 #define X(type, name, nr, nc) \

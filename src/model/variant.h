@@ -22,13 +22,15 @@ std::shared_ptr<mjModel> with_numbers_of(const std::shared_ptr<const mjModel>& b
 std::shared_ptr<mjModel> with_fields(const std::shared_ptr<const mjModel>& base,
                                      const std::map<std::string, std::vector<double>>& fields);
 
-// Name, and a byte-wise comparison, of every array of mjModel whose entries are numbers: what a
-// compiler's result may differ in. fn(name, numbers of a, numbers of b, size, rows)
+// An array of numbers in two models. Of numbers in single precision (vertices of meshes, colours)
+// copies as mjtNum.
 struct ModelArray {
   const char* name;
   const mjtNum *a, *b;
   int size, rows;
+  std::shared_ptr<const std::vector<mjtNum>> copies = {};
 };
+// Those that are not the same, byte by byte.
 std::vector<ModelArray> arrays_that_differ(const mjModel* a, const mjModel* b);
 
 }  // namespace diffmj

@@ -115,6 +115,21 @@ def test_errors():
     idle = diffmj.ParametricSimulator(lambda values: side({"side": 0.2, "damping": 1}), {"x": 1.0})
     with pytest.raises(diffmj.InputError, match="parameter 'x' changes nothing in the model"):
         idle.backward(idle.at().rollout(**STATE), final={"qvel": np.ones(7)})
+
+    def tetrahedron(values: dict[str, float]) -> mujoco.MjSpec:
+        spec = mujoco.MjSpec.from_string(CUBE)
+        corners = values["size"] * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1.0]])
+        spec.add_mesh(name="tetrahedron", uservert=corners.ravel())
+        body = spec.worldbody.add_body(pos=[1, 0, 0.3])
+        body.add_freejoint()
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="tetrahedron", mass=1)
+        return spec
+
+    # vertices act on contacts and have no gradient: masses and frames alone would be half of it
+    mesh = diffmj.ParametricSimulator(tetrahedron, {"size": 0.1})
+    traj = mesh.at().rollout(nstep=1)
+    with pytest.raises(diffmj.UnsupportedError, match="'size' changes mesh_vert"):
+        mesh.backward(traj, final={"qvel": np.ones(13)})
     broken = diffmj.ParametricSimulator(fails, {"side": 0.2})
     with pytest.raises(RuntimeError, match="no such cube"):
         broken.at({"side": 0.3})
