@@ -8,7 +8,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/probes.h"
+#include "stages/input_differences.h"
 #include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
 
@@ -138,14 +138,12 @@ void oracle_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec s
   vector_field_pullback(impl, problem, a_bar, {}, bar, workspace);
 }
 
-// central differences of mj_forward with its sensors
+// differences of mj_forward with its sensors
 void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec sensordata_bar,
                                    const VectorFieldBar& bar, Workspace& workspace) {
-  constexpr double kStep = 1e-5;  // the solver's own noise is differenced too
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();
-  const int nv = impl.nv;
-  const auto value = [&](auto&& move) {
+  const auto sensors = [&](auto&& move, Vec values) {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       move();
@@ -153,40 +151,13 @@ void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, C
     });
     const ColliderScope scope(nullptr);
     mj_call("mj_sensorAcc", [&] { evaluate_sensors(m, d); });
-    double sum = 0;
-    for (size_t k = 0; k < sensordata_bar.size(); k++) sum += sensordata_bar[k] * d->sensordata[k];
-    return sum;
+    std::copy_n(d->sensordata, values.size(), values.begin());
+    return d->nefc;
   };
-  const auto column = [&](double size, double shift, Eigen::Index j, Matrix& to, auto&& move) {
-    const double h = kStep * size;
-    to(0, j) += (value([&] { move(shift + h); }) - value([&] { move(shift - h); })) / (2 * h);
-  };
-  const auto size = [](CVec x, int j) {
-    return x.empty() ? 1 : std::max(1.0, std::abs(x[static_cast<size_t>(j)]));
-  };
-  for (int j = 0; j < nv; j++) {
-    column(position_size(impl, j, in.qpos), 0, j, bar.x, [&](double s) {
-      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
-      workspace.direction[static_cast<size_t>(j)] = s;
-      mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
-    });
-    column(size(in.qvel, j), 0, nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
-    column(size(in.qfrc_applied, j), 0, j, bar.qfrc_applied,
-           [&](double s) { d->qfrc_applied[j] += s; });
-  }
-  for (int j = 0; j < impl.na; j++) {
-    column(1, activation_shift(impl, j, in.act[static_cast<size_t>(j)], kStep), 2 * nv + j, bar.x,
-           [&](double s) { d->act[j] += s; });
-  }
-  for (int j = 0; j < impl.nu; j++) {
-    const double u = in.ctrl.empty() ? 0.0 : in.ctrl[static_cast<size_t>(j)];
-    column(size(in.ctrl, j), control_shift(impl, j, u, kStep * size(in.ctrl, j)), j, bar.ctrl,
-           [&](double s) { d->ctrl[j] += s; });
-  }
-  for (int j = 6; j < static_cast<int>(bar.xfrc_applied.cols()); j++) {
-    column(size(in.xfrc_applied, j), 0, j, bar.xfrc_applied,
-           [&](double s) { d->xfrc_applied[j] += s; });
-  }
+  std::vector<double> center(sensordata_bar.size()), plus = center, minus = center;
+  const Matrix s_bar = eigen(sensordata_bar).transpose();
+  input_differences_pullback(impl, in, s_bar, bar, {center, plus, minus, workspace.difference},
+                             sensors, workspace);
 }
 
 }  // namespace

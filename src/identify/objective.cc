@@ -135,7 +135,7 @@ Objective::Value Objective::evaluate(std::span<const double> theta, bool gradien
       inputs.push_back(segment_input((*segments_)[at(k)]));
       run.sensors = run.sensors || reads_sensors((*segments_)[at(k)]);
     }
-    const std::vector<Trajectory> rollouts = rollout_batch(model, inputs, nstep, run);
+    std::vector<Trajectory> rollouts = rollout_batch(model, inputs, nstep, run);
     std::vector<SegmentCotangents> bars;
     std::vector<Trajectory> good;
     for (size_t i = 0; i < members.size(); i++) {
@@ -146,7 +146,7 @@ Objective::Value Objective::evaluate(std::span<const double> theta, bool gradien
       bars.push_back(cotangents_of(model, (*segments_)[at(members[i])], rollouts[i], gradient));
       out.loss += bars.back().loss;
       count++;
-      if (gradient) good.push_back(rollouts[i]);
+      if (gradient) good.push_back(std::move(rollouts[i]));
     }
     if (!gradient) continue;
     std::vector<Cotangents> cotangents;

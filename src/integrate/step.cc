@@ -9,7 +9,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/probes.h"
+#include "stages/input_differences.h"
 #include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
@@ -298,20 +298,15 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
 
 void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
                                Workspace& workspace) {
-  // larger than the oracle's: the solver's own noise is differenced too
-  constexpr double kStep = 1e-5;
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();
   const int nv = impl.nv, na = impl.na;
   std::vector<double>& base = workspace.next_qpos;
-  const Vec center = workspace.tangent_center, plus = workspace.tangent_plus,
-            minus = workspace.tangent_minus;
-
   // the state after the step, as a tangent from its position without perturbation
-  const auto step = [&](auto&& set, Vec tangent) {
+  const auto step = [&](auto&& move, Vec tangent) {
     mj_call("mj_step", [&] {
       write_input(m, d, in);
-      set();
+      move();
       mj_step(CollidingModel(m), d);
       mj_differentiatePos(m, tangent.data(), 1, base.data(), d->qpos);
     });
@@ -324,47 +319,11 @@ void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepB
     mj_step(CollidingModel(m), d);
   });
   std::copy(d->qpos, d->qpos + impl.nq, base.begin());
-  const int rows = step([] {}, center);
-
-  // gradient: where rows appear or vanish on one side, the other side alone is taken
-  const auto column = [&](double size, double shift, Eigen::Index j, Matrix& to, auto&& move) {
-    const double h = kStep * size;
-    const bool up = step([&] { move(shift * h + h); }, plus) == rows;
-    const bool down = step([&] { move(shift * h - h); }, minus) == rows;
-    const bool one_sided = shift == 0 && up != down;
-    const CVec high = one_sided && !up ? CVec(center) : CVec(plus);
-    const CVec low = one_sided && !down ? CVec(center) : CVec(minus);
-    workspace.difference = (eigen(high) - eigen(low)) / (one_sided ? h : 2 * h);
-    to.col(j).noalias() += bar.next * workspace.difference;
-  };
-  const auto size = [](CVec x, int j) {
-    return x.empty() ? 1 : std::max(1.0, std::abs(x[static_cast<size_t>(j)]));
-  };
-
-  for (int j = 0; j < nv; j++) {
-    column(position_size(impl, j, in.qpos), 0, j, bar.x, [&](double s) {
-      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
-      workspace.direction[static_cast<size_t>(j)] = s;
-      mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
-    });
-    column(size(in.qvel, j), 0, nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
-    column(size(in.qfrc_applied, j), 0, j, bar.qfrc_applied,
-           [&](double s) { d->qfrc_applied[j] += s; });
-  }
-  for (int j = 0; j < na; j++) {
-    const double shift = activation_shift(impl, j, in.act[static_cast<size_t>(j)], kStep) / kStep;
-    column(1, shift, 2 * nv + j, bar.x, [&](double s) { d->act[j] += s; });
-  }
-  for (int j = 0; j < impl.nu; j++) {
-    const double u = in.ctrl.empty() ? 0.0 : in.ctrl[static_cast<size_t>(j)];
-    const double h = kStep * size(in.ctrl, j);
-    column(size(in.ctrl, j), control_shift(impl, j, u, h) / h, j, bar.ctrl,
-           [&](double s) { d->ctrl[j] += s; });
-  }
-  for (int j = 6; j < bar.xfrc_applied.cols(); j++) {
-    column(size(in.xfrc_applied, j), 0, j, bar.xfrc_applied,
-           [&](double s) { d->xfrc_applied[j] += s; });
-  }
+  input_differences_pullback(impl, in, bar.next,
+                             {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied},
+                             {workspace.tangent_center, workspace.tangent_plus,
+                              workspace.tangent_minus, workspace.difference},
+                             step, workspace);
 }
 
 }  // namespace diffmj

@@ -273,10 +273,7 @@ void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec 
     for (auto* x : {&rows.J_lambda, &rows.J_a, &rows.J_v, &rows.aref, &rows.pos}) {
       x->assign(static_cast<size_t>(c.nefc()), 0.0);
     }
-  }
-  // rows that have a cotangent beside those of velocities: of virtual motions
-  // (force_sensors_finish)
-  if (needs.rows) {
+    // λ's place is for virtual motions (force_sensors_finish)
     s.use(m, d, workspace.zero, s.L);
     s.use(m, d, workspace.zero, s.Q);
   }
