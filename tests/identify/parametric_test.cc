@@ -52,21 +52,11 @@ Operation attribute_operation(const ParametricModel& family, const Scene& scene)
   };
 }
 
-struct Case {
-  std::string scene;
-  std::vector<std::string> attributes;
-};
-
-class Attributes : public ::testing::TestWithParam<Case> {};
-
-TEST_P(Attributes, GradientMatchesDifferences) {
-  const Scene scene = zoo(GetParam().scene);
-  const ParametricModel family = ParametricModel::from_attributes(
-      testdata("zoo/" + GetParam().scene + ".xml"), GetParam().attributes);
+// the gradient in every attribute, one at a time, so that none hides behind another
+void check_each(const ParametricModel& family, const Scene& scene) {
+  const Operation all = attribute_operation(family, scene);
   const auto n = static_cast<size_t>(family.size());
-  // one at a time, so that none hides behind another
   for (size_t i = 0; i < n; i++) {
-    const Operation all = attribute_operation(family, scene);
     const auto whole = [=](const Vector& z) {
       Vector out(n);
       out[i] = z[0];
@@ -86,6 +76,19 @@ TEST_P(Attributes, GradientMatchesDifferences) {
         {.tolerance = tolerances().trajectory, .smallest = 1e-5, .step = 1e-3, .directions = 1}))
         << family.names()[i];
   }
+}
+
+struct Case {
+  std::string scene;
+  std::vector<std::string> attributes;
+};
+
+class Attributes : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Attributes, GradientMatchesDifferences) {
+  check_each(ParametricModel::from_attributes(testdata("zoo/" + GetParam().scene + ".xml"),
+                                              GetParam().attributes),
+             zoo(GetParam().scene));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -184,28 +187,7 @@ TEST(Attributes, OfABoxOnAFloor) {
                                                "option/gravity[2]"};
   const ParametricModel family = ParametricModel::from_attributes(box(), attributes);
   ASSERT_EQ(family.size(), 30);
-  const Operation all = attribute_operation(family, scene);
-  const auto n = static_cast<size_t>(family.size());
-  for (size_t i = 0; i < n; i++) {
-    const auto whole = [=](const Vector& z) {
-      Vector out(n);
-      out[i] = z[0];
-      return out;
-    };
-    const Operation one{
-        .forward = [=](const Vector& z) { return all.forward(whole(z)); },
-        .pullback =
-            [=](const Vector& z, const Vector& y_bar, Vector& z_bar) {
-              Vector bar(n);
-              all.pullback(whole(z), y_bar, bar);
-              z_bar[0] += bar[i];
-            },
-    };
-    EXPECT_TRUE(check_pullback(
-        one, Vector(1), 1,
-        {.tolerance = tolerances().trajectory, .smallest = 1e-5, .step = 1e-3, .directions = 1}))
-        << family.names()[i];
-  }
+  check_each(family, scene);
 }
 
 // variants have the bits of models that are made anew
