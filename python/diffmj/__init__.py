@@ -58,16 +58,15 @@ from ._recording import (  # noqa: E402
     segments,
     split,
 )
-from ._simulator import Simulator, State  # noqa: E402
-from ._trajectory import (  # noqa: E402
+from ._records import (  # noqa: E402
     ConstraintForces,
     Contact,
     Event,
     Gradient,
     SolverSteps,
-    Trajectory,
-    parameter_names,
 )
+from ._simulator import Simulator, State  # noqa: E402
+from ._trajectory import Trajectory, parameter_names  # noqa: E402
 from ._warnings import Warning as Warning  # noqa: E402
 
 __version__: str = _diffmj.version()

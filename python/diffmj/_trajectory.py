@@ -1,10 +1,9 @@
-"""Trajectory: what a rollout recorded; Gradient: what its backward sweep gives."""
+"""Trajectory: what a rollout recorded, and its backward sweep."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, require_finite, to_array, to_index
 from ._errors import InputError
+from ._records import ConstraintForces, Contact, Event, Gradient, SolverSteps
 from ._warnings import Warning, to_warnings
 
 if TYPE_CHECKING:
@@ -48,145 +48,6 @@ def parameter_names() -> list[str]:
     `Trajectory.backward` takes as `params`.
     """
     return _diffmj.parameter_names()
-
-
-@dataclass(frozen=True, eq=False)
-class Contact:
-    """A contact of a step, in MuJoCo's words.
-
-    Attributes:
-        geom: numbers of the two geoms; the normal points from the first to the second. -1: a flex.
-        pos: (3,), between the surfaces [m].
-        frame: (3, 3), rows: the normal and two tangents.
-        row: first of its rows in `ConstraintForces`; -1: it has none.
-        dim: 1 (no friction), 3, 4 or 6.
-        force: (6,), on the second geom, in the frame: normal, two tangents [N], then torques about
-            them [Nm], as mj_contactForce gives it.
-    """
-
-    geom: tuple[int, int]
-    pos: Array
-    frame: Array
-    row: int
-    dim: int
-    force: Array
-
-
-@dataclass(frozen=True, eq=False)
-class ConstraintForces:
-    """Constraint forces at the start of a step; made by `Trajectory.constraint_forces`.
-
-    Attributes:
-        force: (nefc,), MuJoCo's efc_force: of a contact with the pyramidal cone, one number for
-            each edge of the pyramid.
-        type: (nefc,), the mujoco.mjtConstraint of each row.
-        id: (nefc,), the equality, dof, joint, tendon or contact that each row belongs to.
-        contacts: the contacts, a list of `Contact`.
-    """
-
-    force: Array
-    type: npt.NDArray[np.int32]
-    id: npt.NDArray[np.int32]
-    contacts: list[Contact]
-
-
-@dataclass(frozen=True)
-class Event:
-    """Contacts or limits that became active together at the end of a step, or ceased to be so
-    while they carried force.
-
-    Attributes:
-        time: [s]
-        interval: row of the trajectory before it.
-        step: number of the step that ends there.
-        what: the first of them, "contact of geom 'ball' and geom 'floor'", "end of contact of ...".
-        count: how many they are.
-        release: they ceased to be active.
-        rate: of their violation, the mean [m/s or rad/s]; negative, of a release positive.
-        jump: norm of the change of qacc.
-        grazing: the rate is so small that a small change of the motion may miss it.
-        at_rest: the rate is 0 but for rounding, of a contact or limit at rest on its margin. The
-            gradient is then the one-sided one, without a term for the event.
-    """
-
-    time: float
-    interval: int
-    step: int
-    what: str
-    count: int
-    release: bool
-    rate: float
-    jump: float
-    grazing: bool
-    at_rest: bool
-
-
-@dataclass(frozen=True, eq=False)
-class SolverSteps:
-    """What an explicit Runge-Kutta method did in a rollout; `plot_steps` draws it.
-
-    Attributes:
-        time: where each accepted step began, and where the last one ended [s].
-        first_step: (nstep + 1,), number of the first step of each interval; the last entry is the
-            number of steps.
-        accepted, rejected: number of steps.
-        evaluations: of MuJoCo's forward dynamics.
-        smallest_step, largest_step: of the accepted ones [s].
-        seconds: wall time by stage of MuJoCo ("position", "velocity", "actuation", "acceleration",
-            "constraint") over all evaluations, and "total".
-        events: where contacts and limits became active, a list of `Event`.
-        end_time, end_qpos, end_qvel, end_act: where the rollout ended; of one that failed, beyond
-            the last row of the trajectory.
-    """
-
-    time: Array
-    first_step: npt.NDArray[np.int32]
-    accepted: int
-    rejected: int
-    evaluations: int
-    smallest_step: float
-    largest_step: float
-    seconds: dict[str, float]
-    events: list[Event]
-    end_time: float
-    end_qpos: Array
-    end_qvel: Array
-    end_act: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """d(loss)/d(input) of a rollout. With a batch, B is the first dimension of every array; the
-    entries of a rollout that failed are NaN.
-
-    Attributes:
-        qpos: (nq,), of the initial position, in MuJoCo's coordinates. For a quaternion this is the
-            gradient of the function extended by normalising it: orthogonal to the quaternion.
-        qpos_tangent: (nv,), the same in the tangent space (the convention of mj_integratePos).
-        qvel: (nv,), of the initial velocity.
-        act: (na,), of the initial activations.
-        ctrl: (nstep, nu), of the controls of every step. If one control (nu,) was held, its
-            gradient is the sum over the steps: grad.ctrl.sum(axis=-2).
-        qfrc_applied: (nstep, nv), of generalised forces, also if none were given.
-        xfrc_applied: (nstep, nbody, 6), of Cartesian forces; None if the rollout was given none.
-        params: of the fields of MjModel that were asked for, by name, each with the field's shape.
-            Each field is moved alone: what the compiler derives from it (body_invweight0, ...) is
-            not, but the masses of subtrees follow body_mass. For rows that are unit vectors
-            (quaternions, jnt_axis) this is the gradient of the function that normalises them.
-        statistics: of explicit Runge-Kutta methods: "recomputed", steps that were made again
-            between checkpoints; "accepted", "rejected" and "evaluations" of continuous adjoints.
-            With a batch, lists.
-    """
-
-    qpos: Array
-    qpos_tangent: Array
-    qvel: Array
-    act: Array
-    ctrl: Array
-    qfrc_applied: Array
-    xfrc_applied: Array | None
-    params: dict[str, Array]
-    statistics: dict[str, Any] = field(default_factory=dict)
 
 
 class Trajectory:
