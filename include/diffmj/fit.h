@@ -37,9 +37,29 @@ class Objective {
                                std::span<const int> which = {},
                                const RolloutOptions& options = {}) const;
 
-  // √weight residual of all segments, those of failed rollouts NaN.
+  // Residuals of all segments, each times the root of its weight; those of weight 0 are left out.
+  struct Residuals {
+    std::vector<double> values;  // n; of a failed rollout NaN
+    std::vector<int> first;      // nsegment + 1: where those of a segment begin; the last is n
+    std::vector<double> theta;   // n x size(): derivatives in the parameters; 0 where failed
+    std::vector<double> start;   // n x ntangent: in the state that the segment starts from
+    int nfailed = 0;
+    std::string message;  // of the first of them
+  };
+  struct ResidualOptions {
+    // Derivatives that are wanted. Those in θ take one pullback per residual, or two rollouts per
+    // parameter where that is cheaper and the same: with MuJoCo's steps as they are. Differences
+    // that straddle a kink, for example a contact that appears, are taken from its other side.
+    bool theta = false, start = false;
+    // Moves of the segments' starting states, nsegment x ntangent; empty: as recorded.
+    std::span<const double> moves = {};
+  };
+  [[nodiscard]] Residuals residuals(std::span<const double> theta, const ResidualOptions& what,
+                                    const RolloutOptions& options = {}) const;
   [[nodiscard]] std::vector<double> residuals(std::span<const double> theta,
-                                              const RolloutOptions& options = {}) const;
+                                              const RolloutOptions& options = {}) const {
+    return residuals(theta, {}, options).values;
+  }
 
  private:
   std::shared_ptr<const ParametricModel> family_;
@@ -79,37 +99,68 @@ class FitVariables {
 struct FitStep {
   int iteration = 0;
   double loss = 0;
-  std::vector<double> theta, gradient;
-  double seconds = 0;  // since the fit began
+  std::vector<double> theta = {};
+  std::vector<double> gradient = {};  // of the loss in θ; Levenberg-Marquardt has none
+  double seconds = 0;                 // since the fit began
   int nfailed = 0;
 };
 
-// Adam on free variables (FitVariables). Defaults are those of the paper.
+enum class FitMethod {
+  kAdam,                // also of minibatches; defaults are the paper's
+  kLevenbergMarquardt,  // Eigen's (MINPACK's): few iterations, all segments in each of them
+};
+// "adam", "lm"; InputError lists the names there are.
+FitMethod fit_method_from_name(const std::string& name);
+
+// Where a fit is: enough to go on from. Adam goes on as if it had not been stopped, bit for bit;
+// Levenberg-Marquardt from the parameters that it had reached.
+struct FitState {
+  int iteration = 0;          // the next one
+  std::vector<double> z;      // free variables (FitVariables)
+  std::vector<double> m, v;   // Adam's means of gradients and of their squares
+  std::vector<double> moves;  // of starting states, nsegment x ntangent, if they are estimated
+  std::vector<double> theta;  // the best until then, or the last of minibatches
+  double loss = std::numeric_limits<double>::infinity();  // there
+  std::vector<FitStep> history;
+};
+
 struct FitOptions {
+  FitMethod method = FitMethod::kAdam;
   std::vector<FitBounds> bounds = {};  // one per parameter, or none
   int iterations = 100;
-  double rate = 0.03;  // of z: relative to the parameters' sizes
-  double beta1 = 0.5, beta2 = 0.9;
-  int minibatch = 0;  // segments per iteration, drawn without replacement; 0: all
-  unsigned seed = 0;
+  double rate = 0.03;               // Adam's, of z: relative to the parameters' sizes
+  double beta1 = 0.5, beta2 = 0.9;  // Adam's
+  int minibatch = 0;                // Adam's: segments per iteration, without replacement; 0: all
+  unsigned seed = 0;                // of minibatches
+  // The state that a segment starts from is a variable, too, which its first row measures like any
+  // other: for data whose noise matters in a short segment. Levenberg-Marquardt eliminates it.
+  bool estimate_starts = false;
   int nthread = 0;
-  double tolerance = 0;  // ends where a full-batch gradient in z is smaller than this; 0: never
+  double tolerance = 0;  // Adam ends where a full-batch gradient in z is smaller; 0: never
   std::function<bool()> interrupted = {};
-  std::function<void(const FitStep&)> progress = {};  // after every iteration
+  std::function<void(const FitStep&)> progress = {};     // after every iteration
+  std::function<void(const FitState&)> checkpoint = {};  // the same
+  const FitState* resume = nullptr;                      // of a fit with the same options
 };
 
 struct FitResult {
   std::vector<double> theta;  // of the smallest loss that was seen; of minibatches the last
   double loss = 0;            // there, over all segments
+  std::vector<double> moves;  // of starting states, if they were estimated
   std::vector<FitStep> history;
+  bool converged = false;    // it ended before its iterations, because nothing improves any more
   bool interrupted = false;  // what was reached until then
+  // Of an error on the way, for example parameters with which the model does not compile: what was
+  // reached until then. Errors at the start are thrown.
+  std::string message;
 };
 // Throws InputError if a bound excludes the start.
 [[nodiscard]] FitResult fit(const Objective& objective, std::span<const double> start,
                             const FitOptions& options = {});
 
 // How well the data determine the parameters: the covariance σ² (JᵀJ)⁻¹ of the least-squares
-// estimate, J by differences of the residuals, σ² = |r|²/(n - p).
+// estimate, σ² = |r|²/(n - p), where starting states that were estimated are eliminated from J and
+// counted in p. It takes residuals for independent, and the model for right.
 struct Uncertainty {
   std::vector<double> error;        // standard errors; infinite where the data say nothing
   std::vector<double> correlation;  // p x p
@@ -117,8 +168,10 @@ struct Uncertainty {
   // each.
   std::vector<std::vector<double>> undetermined;
 };
+// moves: of starting states that were estimated; empty: they were not.
 [[nodiscard]] Uncertainty uncertainty(const Objective& objective, std::span<const double> theta,
-                                      const RolloutOptions& options = {});
+                                      const RolloutOptions& options = {},
+                                      std::span<const double> moves = {});
 
 }  // namespace diffmj
 

@@ -132,6 +132,11 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
     const CVec sensor_bar = sensors.at(i);
+    // a loss of an early state does not depend on the steps after it
+    if (!continuous && sensor_bar.empty() && cotangents.efc_force.empty() && bar.next.isZero(0)) {
+      add(i);
+      continue;
+    }
     const bool apart = !sensor_bar.empty() && !step_takes_sensors(impl, sensor_bar);
     bar.sensordata = apart ? CVec() : sensor_bar;
     if (continuous && !discrete) {

@@ -41,11 +41,11 @@ Recording recording(const std::vector<double>& truth, int nstep = 60) {
 }
 
 Objective objective(const std::vector<std::string>& targets = {},
-                    const Vector& truth = {0.3, 0.1, 0.8}) {
+                    const Vector& truth = {0.3, 0.1, 0.8}, int length = 5) {
   const ParametricModel family = ParametricModel::from_attributes(kPendulum, kAttributes);
   const std::vector<Recording> recordings = {recording(truth)};
   return {family, segments(family.at(family.start()), recordings,
-                           {.length = 5, .stride = 3, .targets = targets})};
+                           {.length = length, .stride = 3, .targets = targets})};
 }
 
 TEST(Objective, GradientMatchesDifferences) {
@@ -83,6 +83,53 @@ TEST(Objective, HasTheSameBitsOnAnyThreads) {
   }
 }
 
+// J of the residuals against differences of them: by pullbacks where there are few residuals per
+// segment, else by differences of rollouts
+TEST(Objective, DerivativesOfResidualsMatchDifferences) {
+  for (const std::string target : {"qpos", "sensordata", "site:tip"}) {
+    for (const int length : {1, 8}) {
+      const Objective f = objective({target}, {0.3, 0.1, 0.8}, length);
+      const Operation op{
+          .forward = [=](const Vector& theta) { return f.residuals(theta); },
+          .pullback =
+              [=](const Vector& theta, const Vector& y_bar, Vector& bar) {
+                const Objective::Residuals r = f.residuals(theta, {.theta = true});
+                for (size_t i = 0; i < r.theta.size(); i++) {
+                  bar[i % bar.size()] += y_bar[i / bar.size()] * r.theta[i];
+                }
+              },
+      };
+      EXPECT_TRUE(
+          check_pullback(op, f.family().start(), 3,
+                         {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 3}))
+          << target << " " << length;
+    }
+  }
+}
+
+TEST(Objective, DerivativesInStartingStatesMatchDifferences) {
+  const Objective f = objective({"qpos", "qvel", "sensordata"});
+  const Vector theta = f.family().start();
+  const size_t nx = 8, nsegment = static_cast<size_t>(f.nsegment());
+  const Operation op{
+      .forward = [=](const Vector& moves) { return f.residuals(theta, {.moves = moves}).values; },
+      .pullback =
+          [=](const Vector& moves, const Vector& y_bar, Vector& bar) {
+            const Objective::Residuals r = f.residuals(theta, {.start = true, .moves = moves});
+            for (size_t i = 0; i < nsegment; i++) {
+              for (auto k = static_cast<size_t>(r.first[i]);
+                   k < static_cast<size_t>(r.first[i + 1]); k++) {
+                for (size_t j = 0; j < nx; j++) bar[i * nx + j] += y_bar[k] * r.start[k * nx + j];
+              }
+            }
+          },
+  };
+  Vector moves(nsegment * nx);
+  for (size_t i = 0; i < moves.size(); i++) moves[i] = 0.1 * std::sin(static_cast<double>(i));
+  EXPECT_TRUE(check_pullback(
+      op, moves, 3, {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 3}));
+}
+
 TEST(Fit, FindsTheParametersAgain) {
   const Vector truth = {0.3, 0.1, 0.8};
   const Objective f = objective({}, truth);
@@ -101,6 +148,93 @@ TEST(Fit, FindsTheParametersAgain) {
     EXPECT_LT(known.error[i], 0.02 * truth[i]);
     EXPECT_EQ(known.correlation[4 * i], 1);
   }
+}
+
+TEST(Fit, ByLevenbergMarquardtTakesFewIterations) {
+  const Vector truth = {0.3, 0.1, 0.8};
+  for (const int length : {1, 8}) {
+    const Objective f = objective({}, truth, length);
+    const FitResult result = fit(f, f.family().start(),
+                                 {.method = FitMethod::kLevenbergMarquardt,
+                                  .bounds = {{.low = 0}, {.low = 0, .high = 1}, {.low = 0}},
+                                  .iterations = 30});
+    EXPECT_TRUE(result.converged);
+    EXPECT_LT(result.history.size(), 15u);
+    for (size_t i = 0; i < truth.size(); i++) {
+      EXPECT_NEAR(result.theta[i], truth[i], 1e-6 * truth[i]) << f.family().names()[i];
+    }
+  }
+}
+
+// noise of the recorded states goes into the parameters, unless the states are estimated, too
+TEST(Fit, EstimatesStartingStates) {
+  const Vector truth = {0.3, 0.1, 0.8};
+  const ParametricModel family = ParametricModel::from_attributes(kPendulum, kAttributes);
+  Recording noisy = recording(truth, 240);
+  for (size_t i = 0; i < noisy.qvel.size(); i++) {
+    noisy.qvel[i] += 0.2 * std::sin(1000.0 * static_cast<double>(i * i));
+  }
+  const std::vector<Recording> recordings = {noisy};
+  const Objective f(
+      family, segments(family.at(family.start()), recordings, {.length = 20, .targets = {"qpos"}}));
+  FitOptions options{.method = FitMethod::kLevenbergMarquardt, .iterations = 30};
+  const FitResult plain = fit(f, family.start(), options);
+  options.estimate_starts = true;
+  const FitResult result = fit(f, family.start(), options);
+  EXPECT_GT(std::abs(plain.theta[0] - truth[0]), 0.01);
+  for (size_t i = 0; i < truth.size(); i++) {
+    EXPECT_NEAR(result.theta[i], truth[i], 1e-4 * truth[i]) << family.names()[i];
+  }
+  EXPECT_LT(result.loss, 1e-6 * plain.loss);
+  ASSERT_EQ(result.moves.size(), static_cast<size_t>(f.nsegment() * 8));
+  // what it moves the states by is the noise
+  EXPECT_NEAR(result.moves[4], -0.2 * std::sin(0.0), 1e-3);
+  EXPECT_NEAR(result.moves[5], -0.2 * std::sin(1000.0), 1e-3);
+}
+
+TEST(Fit, GoesOnFromACheckpoint) {
+  const Objective f = objective();
+  for (const FitMethod method : {FitMethod::kAdam, FitMethod::kLevenbergMarquardt}) {
+    FitState state;
+    FitOptions options{.method = method,
+                       .iterations = 6,
+                       .minibatch = method == FitMethod::kAdam ? 4 : 0,
+                       .checkpoint = [&](const FitState& x) {
+                         if (x.iteration == 3) state = x;
+                       }};
+    const FitResult whole = fit(f, f.family().start(), options);
+    options.checkpoint = {};
+    options.resume = &state;
+    const FitResult rest = fit(f, f.family().start(), options);
+    ASSERT_EQ(rest.history.size(), whole.history.size());
+    if (method == FitMethod::kAdam) {
+      EXPECT_EQ(rest.theta, whole.theta);
+      EXPECT_EQ(rest.history.back().loss, whole.history.back().loss);
+    } else {
+      EXPECT_NEAR(rest.loss, whole.loss, 1e-6 * whole.history[0].loss);
+    }
+  }
+}
+
+// a mass must be positive: with a trial that does not compile Levenberg-Marquardt takes a shorter
+// step, and Adam ends with what it has
+TEST(Fit, GoesOnWhereATrialFails) {
+  const std::string cart = R"(<mujoco><option gravity="0 0 0"/><worldbody>
+      <body><joint name="slide" type="slide" axis="1 0 0"/><geom name="cart" size="0.1" mass="5"/>
+      </body></worldbody><actuator><motor joint="slide"/></actuator></mujoco>)";
+  const std::vector<std::string> attributes = {"cart/mass"};
+  const ParametricModel family = ParametricModel::from_attributes(cart, attributes);
+  const Vector truth = {0.2}, ctrl = {1};
+  const Model model = family.at(truth);
+  const std::vector<Recording> recordings = {record(model, rollout(model, {.ctrl = ctrl}, 40))};
+  const Objective f(family, segments(model, recordings, {.length = 10}));
+  const FitResult lm =
+      fit(f, family.start(), {.method = FitMethod::kLevenbergMarquardt, .iterations = 60});
+  EXPECT_NEAR(lm.theta[0], 0.2, 1e-6);
+  const FitResult adam = fit(f, family.start(), {.iterations = 60, .rate = 0.3});
+  EXPECT_NE(adam.message.find("does not compile"), std::string::npos) << adam.message;
+  EXPECT_LT(adam.loss, adam.history[0].loss);
+  EXPECT_LT(adam.history.size(), 61u);
 }
 
 TEST(Fit, OfMinibatchesIsReproducible) {
@@ -155,6 +289,11 @@ TEST(FitErrors, NameTheParameter) {
   EXPECT_THROW((void)fit(f, f.family().start(), {.bounds = few}), InputError);
   EXPECT_THROW((void)fit(f, Vector{1}, {}), InputError);
   EXPECT_THROW((void)fit(f, f.family().start(), {.rate = 0}), InputError);
+  EXPECT_THROW((void)fit(f, f.family().start(), {.estimate_starts = true}), InputError);
+  EXPECT_THROW(
+      (void)fit(f, f.family().start(), {.method = FitMethod::kLevenbergMarquardt, .minibatch = 3}),
+      InputError);
+  EXPECT_THROW((void)fit_method_from_name("sgd"), InputError);
   EXPECT_THROW(Objective(f.family(), {}), InputError);
 }
 

@@ -1,0 +1,96 @@
+#include "identify/segment_loss.h"
+
+#include <mujoco/mujoco.h>
+
+#include <algorithm>
+
+#include "base/rotation.h"
+#include "diffmj/observables.h"
+
+namespace diffmj {
+namespace {
+
+size_t at(int i) { return static_cast<size_t>(i); }
+
+int width_of(const Model& model, const std::string& name) {
+  return name == "qpos"         ? model.nv()  // in the tangent
+         : name == "qvel"       ? model.nv()
+         : name == "act"        ? model.na()
+         : name == "sensordata" ? model.nsensordata()
+                                : observable(name).size(model);
+}
+
+// r = q ⊖ recorded: what the tangent of q receives, joint by joint
+void position_pullback(const mjModel* m, const double* r, const double* r_bar, double* to) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int type = m->jnt_type[j];
+    int dof = m->jnt_dofadr[j];
+    if (type == mjJNT_FREE) {
+      for (int k = 0; k < 3; k++) to[dof + k] += r_bar[dof + k];
+      dof += 3;
+    }
+    if (type == mjJNT_FREE || type == mjJNT_BALL) {
+      // u' = Jr(u)⁻¹ ω
+      Eigen::Map<Vector3>(to + dof) += dexpinv(-Vector3(r + dof), Vector3(r_bar + dof));
+    } else {
+      to[dof] += r_bar[dof];
+    }
+  }
+}
+
+}  // namespace
+
+SegmentCotangents::SegmentCotangents(const Model& model, const Segment& segment)
+    : model_(model), segment_(segment) {
+  const int rows = segment.length * segment.substeps + 1;
+  for (const Target& x : segment.targets) {
+    bars_[x.observable].resize(at(rows) * at(width_of(model, x.observable)));
+  }
+}
+
+void SegmentCotangents::clear() {
+  for (auto& [name, bar] : bars_) std::fill(bar.begin(), bar.end(), 0.0);
+}
+
+void SegmentCotangents::add(const Target& target, int i, const double* r, const double* r_bar) {
+  const int width = width_of(model_, target.observable);
+  double* row =
+      bars_.at(target.observable).data() + at(i * segment_.substeps) * at(width) + target.offset;
+  if (target.quaternion) {
+    // the simulated one is recorded exp(r)
+    mjtNum q[4];
+    mju_copy4(q, target.values.data() + at(i) * at(target.width));
+    mju_quatIntegrate(q, r, 1);
+    quaternion_cotangent_to_ambient(q, dexpinv(-Vector3(r), Vector3(r_bar)), row);
+  } else if (target.observable == "qpos") {
+    position_pullback(model_.mj(), r, r_bar, row);
+  } else {
+    for (int j = 0; j < target.width; j++) row[j] += r_bar[j];
+  }
+}
+
+Cotangents SegmentCotangents::view(const std::vector<std::string>& params) const {
+  Cotangents out;
+  for (const auto& [name, bar] : bars_) {
+    if (name == "qpos") {
+      out.qpos_tangent = bar;
+    } else if (name == "qvel") {
+      out.qvel = bar;
+    } else if (name == "act") {
+      out.act = bar;
+    } else if (name == "sensordata") {
+      out.sensordata = bar;
+    } else {
+      out.*observable(name).cotangent = bar;
+    }
+  }
+  out.params = params;
+  return out;
+}
+
+bool reads_sensors(const Segment& segment) {
+  return std::any_of(segment.targets.begin(), segment.targets.end(),
+                     [](const Target& x) { return x.observable == "sensordata"; });
+}
+
+}  // namespace diffmj
