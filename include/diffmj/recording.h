@@ -73,13 +73,19 @@ Difference difference_from_name(const std::string& name);
 // median interval and than 1.5 dt: segments do not cross them.
 [[nodiscard]] Recording resample(const Model& model, const Recording& recording, double dt);
 
+// The recording with body_pos and body_quat of some bodies, as the recorded qpos gives them in the
+// model: for losses on poses. What has them already keeps them. Throws InputError if qpos is not
+// recorded, or there is no such body.
+[[nodiscard]] Recording with_bodies(const Model& model, Recording recording,
+                                    std::span<const std::string> bodies);
+
 // Numbers that a fit compares with a simulation. Residuals are simulated - recorded; of qpos as
 // mj_differentiatePos gives them, of quaternions as mju_subQuat does. The loss of a segment is
 // ½ Σ weight residual².
 struct Target {
   std::string name;        // of the quantity; sensors of sensordata one by one: "sensor:imu"
   std::string observable;  // where the simulated numbers are: "qpos", "qvel", "act", "sensordata",
-                           // "site_xpos", "xpos" or "xquat"
+                           // "site_xpos", "xpos", "xquat" or "xmat"
   int offset = 0;          // of the first of them in a row of the observable
   int width = 0;           // numbers in a row
   int nweight = 0;         // residuals in a row: nv for qpos, 3 for a quaternion, else width
@@ -121,7 +127,9 @@ struct SegmentOptions {
   SegmentRule rule = SegmentRule::kAll;
   double margin = 0;         // [m] kContact: distance of geoms up to which it is a contact
   double max_missing = 0.5;  // share of the target numbers after the start that may be missing
-  std::vector<std::string> targets = {};  // names of quantities; empty: all but ctrl
+  // Names of quantities, or "body_mat:NAME": body_quat compared as rotation matrices, 9 numbers
+  // with the weight of its row. Empty: all that are recorded but ctrl.
+  std::vector<std::string> targets = {};
 };
 
 // Segments in the order of recordings and rows. Rows 0, stride, 2 stride, ... start one if their

@@ -1,3 +1,4 @@
+// Residuals of a segment and their cotangents.
 #include "identify/segment_loss.h"
 
 #include <mujoco/mujoco.h>
@@ -5,7 +6,12 @@
 #include <algorithm>
 
 #include "base/rotation.h"
+#include "diffmj/error.h"
 #include "diffmj/observables.h"
+#include "diffmj/sensors.h"
+#include "identify/quantities.h"
+#include "mj/call.h"
+#include "model/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -91,6 +97,53 @@ Cotangents SegmentCotangents::view(const std::vector<std::string>& params) const
 bool reads_sensors(const Segment& segment) {
   return std::any_of(segment.targets.begin(), segment.targets.end(),
                      [](const Target& x) { return x.observable == "sensordata"; });
+}
+
+std::vector<std::vector<double>> residuals(const Model& model, const Segment& segment,
+                                           const Trajectory& t) {
+  if (t.model_id != model.impl().id) {
+    throw InputError("residuals: the trajectory was made with another model");
+  }
+  if (t.nstep != segment.length * segment.substeps) {
+    throw InputError("residuals: the trajectory has " + std::to_string(t.nstep) +
+                     " steps, expected " + std::to_string(segment.length * segment.substeps) +
+                     " (length x substeps)");
+  }
+  std::map<std::string, std::vector<double>> simulated;
+  for (const Target& x : segment.targets) {
+    if (simulated.count(x.observable)) continue;
+    simulated[x.observable] = x.observable == "qpos"         ? t.qpos
+                              : x.observable == "qvel"       ? t.qvel
+                              : x.observable == "act"        ? t.act
+                              : x.observable == "sensordata" ? sensordata(model, t)
+                                                             : poses(model, t, {x.observable}).*
+                                                                   observable(x.observable).values;
+  }
+  std::vector<std::vector<double>> out;
+  for (const Target& x : segment.targets) {
+    const std::vector<double>& rows = simulated[x.observable];
+    const int columns = static_cast<int>(rows.size()) / (t.nstep + 1);
+    std::vector<double> r(x.weights.size());
+    for (int i = 0; i <= segment.length; i++) {
+      const double* y = row_of(rows, i * segment.substeps, columns).data() + x.offset;
+      const double* target = row_of(x.values, i, x.width).data();
+      const auto to = row_of(r, i, x.nweight);
+      if (x.quaternion) {
+        mju_subQuat(to.data(), y, target);
+      } else if (x.observable == "qpos") {
+        mj_call("mj_differentiatePos",
+                [&] { mj_differentiatePos(model.mj(), to.data(), 1, target, y); });
+      } else {
+        for (size_t j = 0; j < to.size(); j++) to[j] = y[j] - target[j];
+      }
+      const auto weights = row_of(x.weights, i, x.nweight);
+      for (size_t j = 0; j < to.size(); j++) {
+        if (weights[j] == 0) to[j] = 0;
+      }
+    }
+    out.push_back(std::move(r));
+  }
+  return out;
 }
 
 }  // namespace diffmj

@@ -1,19 +1,16 @@
-// Segments of recordings, their residuals, and which recordings are held out.
+// Segments of recordings.
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <random>
 
 #include "diffmj/error.h"
-#include "diffmj/observables.h"
 #include "diffmj/recording.h"
-#include "diffmj/sensors.h"
 #include "identify/quantities.h"
+#include "identify/sources.h"
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "mj/handle.h"
@@ -80,106 +77,6 @@ Grid grid_of(const std::string& who, const Model& model, const Recording& record
 
 bool all_known(std::span<const double> x) {
   return std::none_of(x.begin(), x.end(), [](double y) { return std::isnan(y); });
-}
-
-// Where the rows and weights of a target are in a recording.
-struct Source {
-  Target target;                              // without numbers
-  const std::vector<double>* rows = nullptr;  // n x columns
-  int columns = 0, begin = 0;                 // the target's numbers in a row
-  const std::vector<double>* weights = nullptr;
-  int weight_columns = 0, weight_begin = 0;  // 0 columns: one weight for all
-  std::vector<bool> recorded;                // width: known in one row at least
-  bool at_acceleration = false;              // depends on the control at its row
-
-  double weight(int row, int k) const {
-    if (!weights) return 1;
-    if (weight_columns == 0) return weights->front();
-    const int column = weight_columns == 1 ? 0 : weight_begin + k;
-    return row_of(*weights, row, weight_columns)[static_cast<size_t>(column)];
-  }
-  std::span<const double> values(int row) const {
-    return row_of(*rows, row, columns)
-        .subspan(static_cast<size_t>(begin), static_cast<size_t>(target.width));
-  }
-};
-
-Source source(const Recording& recording, const Quantity& quantity, const Layout& row) {
-  Source out;
-  out.target.name = quantity.name();
-  out.target.observable = row.observable;
-  out.target.offset = row.offset;
-  out.target.width = row.width;
-  out.target.nweight = row.nweight;
-  out.target.quaternion = quantity.kind != QuantityKind::kQpos && !row.quaternions.empty();
-  out.rows = &values(recording, quantity);
-  out.columns = row.width;
-  const auto weights = recording.weights.find(quantity.name());
-  if (weights != recording.weights.end()) {
-    out.weights = &weights->second;
-    // with one row a single weight is the row's, too
-    out.weight_columns = out.weights->size() == 1
-                             ? 0
-                             : static_cast<int>(out.weights->size() / recording.time.size());
-  }
-  return out;
-}
-
-void require_target(const std::string& who, const Recording& recording, const std::string& name) {
-  std::vector<std::string> known;
-  for (const Quantity& q : quantities(recording)) {
-    if (q.kind != QuantityKind::kCtrl) known.push_back(q.name());
-  }
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  throw InputError(who + ": target '" + name + "' is not recorded" + similar_names(name, known));
-}
-
-std::vector<Source> sources(const std::string& who, const Model& model, const Recording& recording,
-                            const std::vector<std::string>& wanted) {
-  const mjModel* m = model.mj();
-  std::vector<Source> out;
-  const auto add = [&](Source x) {
-    x.recorded.assign(static_cast<size_t>(x.target.width), false);
-    for (int i = 0; i < recording.nrow(); i++) {
-      const auto row = x.values(i);
-      for (size_t j = 0; j < row.size(); j++) {
-        if (!std::isnan(row[j])) x.recorded[j] = true;
-      }
-    }
-    if (std::find(x.recorded.begin(), x.recorded.end(), true) != x.recorded.end()) {
-      out.push_back(std::move(x));
-    }
-  };
-  const auto is_wanted = [&](const std::string& name) {
-    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
-  };
-  for (const std::string& name : wanted) require_target(who, recording, name);
-  for (const Quantity& quantity : quantities(recording)) {
-    if (quantity.kind == QuantityKind::kCtrl || !is_wanted(quantity.name())) continue;
-    const Layout row = layout(who, model, quantity);
-    Source whole = source(recording, quantity, row);
-    if (quantity.kind == QuantityKind::kSensor) {
-      const int i = mj_name2id(m, mjOBJ_SENSOR, quantity.element.c_str());
-      whole.at_acceleration = m->sensor_needstage[i] == mjSTAGE_ACC;
-    }
-    if (quantity.kind != QuantityKind::kSensordata) {
-      add(std::move(whole));
-      continue;
-    }
-    for (int i = 0; i < static_cast<int>(m->nsensor); i++) {
-      Source one = whole;
-      const char* name = mj_id2name(m, mjOBJ_SENSOR, i);
-      one.target.name =
-          name && *name ? "sensor:" + std::string(name) : "sensor:" + std::to_string(i);
-      one.target.offset = one.begin = one.weight_begin = m->sensor_adr[i];
-      one.target.width = m->sensor_dim[i];
-      one.target.quaternion = m->sensor_datatype[i] == mjDATATYPE_QUATERNION;
-      one.target.nweight = one.target.quaternion ? 3 : m->sensor_dim[i];
-      one.at_acceleration = m->sensor_needstage[i] == mjSTAGE_ACC;
-      add(std::move(one));
-    }
-  }
-  return out;
 }
 
 // Whether residual k of a target's row needs a number that is missing.
@@ -433,77 +330,6 @@ std::vector<Segment> segments(const Model& model, std::span<const Recording> rec
       out.push_back(cutter.cut(static_cast<int>(r), i));
     }
   }
-  return out;
-}
-
-std::vector<std::vector<double>> residuals(const Model& model, const Segment& segment,
-                                           const Trajectory& t) {
-  if (t.model_id != model.impl().id) {
-    throw InputError("residuals: the trajectory was made with another model");
-  }
-  if (t.nstep != segment.length * segment.substeps) {
-    throw InputError("residuals: the trajectory has " + std::to_string(t.nstep) +
-                     " steps, expected " + std::to_string(segment.length * segment.substeps) +
-                     " (length x substeps)");
-  }
-  std::map<std::string, std::vector<double>> simulated;
-  for (const Target& x : segment.targets) {
-    if (simulated.count(x.observable)) continue;
-    simulated[x.observable] = x.observable == "qpos"         ? t.qpos
-                              : x.observable == "qvel"       ? t.qvel
-                              : x.observable == "act"        ? t.act
-                              : x.observable == "sensordata" ? sensordata(model, t)
-                                                             : poses(model, t, {x.observable}).*
-                                                                   observable(x.observable).values;
-  }
-  std::vector<std::vector<double>> out;
-  for (const Target& x : segment.targets) {
-    const std::vector<double>& rows = simulated[x.observable];
-    const int columns = static_cast<int>(rows.size()) / (t.nstep + 1);
-    std::vector<double> r(x.weights.size());
-    for (int i = 0; i <= segment.length; i++) {
-      const double* y = row_of(rows, i * segment.substeps, columns).data() + x.offset;
-      const double* target = row_of(x.values, i, x.width).data();
-      const auto to = row_of(r, i, x.nweight);
-      if (x.quaternion) {
-        mju_subQuat(to.data(), y, target);
-      } else if (x.observable == "qpos") {
-        mj_call("mj_differentiatePos",
-                [&] { mj_differentiatePos(model.mj(), to.data(), 1, target, y); });
-      } else {
-        for (size_t j = 0; j < to.size(); j++) to[j] = y[j] - target[j];
-      }
-      const auto weights = row_of(x.weights, i, x.nweight);
-      for (size_t j = 0; j < to.size(); j++) {
-        if (weights[j] == 0) to[j] = 0;
-      }
-    }
-    out.push_back(std::move(r));
-  }
-  return out;
-}
-
-Split split(int n, double share, unsigned seed) {
-  if (n < 0) throw InputError("split: n is " + std::to_string(n) + ", expected at least 0");
-  if (!(share >= 0 && share < 1)) {
-    throw InputError(text("split: share is %g, expected at least 0 and less than 1", share));
-  }
-  if (share > 0 && n < 2) {
-    throw InputError("split: " + std::to_string(n) +
-                     " recordings cannot be split; give two or more, or share = 0");
-  }
-  std::vector<int> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  // std::shuffle differs between standard libraries
-  std::mt19937_64 random(seed);
-  for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[random() % i]);
-  int held_out = static_cast<int>(std::lround(share * n));
-  if (share > 0) held_out = std::clamp(held_out, 1, n - 1);
-  Split out;
-  out.held_out.assign(order.begin(), order.begin() + held_out);
-  out.training.assign(order.begin() + held_out, order.end());
-  std::sort(out.held_out.begin(), out.held_out.end());
-  std::sort(out.training.begin(), out.training.end());
   return out;
 }
 

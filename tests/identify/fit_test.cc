@@ -126,8 +126,9 @@ TEST(Objective, DerivativesInStartingStatesMatchDifferences) {
   };
   Vector moves(nsegment * nx);
   for (size_t i = 0; i < moves.size(); i++) moves[i] = 0.1 * std::sin(static_cast<double>(i));
-  EXPECT_TRUE(check_pullback(
-      op, moves, 3, {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 3}));
+  EXPECT_TRUE(
+      check_pullback(op, moves, moves.size(),
+                     {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 3}));
 }
 
 TEST(Fit, FindsTheParametersAgain) {
