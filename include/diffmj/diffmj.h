@@ -7,6 +7,7 @@
 #include "diffmj/collisions.h"
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
+#include "diffmj/fit_report.h"
 #include "diffmj/gradient.h"
 #include "diffmj/identify.h"
 #include "diffmj/model.h"

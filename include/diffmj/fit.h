@@ -22,6 +22,7 @@ class Objective {
 
   const ParametricModel& family() const { return *family_; }
   int nsegment() const { return static_cast<int>(segments_->size()); }
+  const std::vector<Segment>& segments() const { return *segments_; }
 
   struct Value {
     double loss = 0;
@@ -112,18 +113,6 @@ enum class FitMethod {
 // "adam", "lm"; InputError lists the names there are.
 FitMethod fit_method_from_name(const std::string& name);
 
-// Where a fit is: enough to go on from. Adam goes on as if it had not been stopped, bit for bit;
-// Levenberg-Marquardt from the parameters that it had reached.
-struct FitState {
-  int iteration = 0;          // the next one
-  std::vector<double> z;      // free variables (FitVariables)
-  std::vector<double> m, v;   // Adam's means of gradients and of their squares
-  std::vector<double> moves;  // of starting states, nsegment x ntangent, if they are estimated
-  std::vector<double> theta;  // the best until then, or the last of minibatches
-  double loss = std::numeric_limits<double>::infinity();  // there
-  std::vector<FitStep> history;
-};
-
 struct FitOptions {
   FitMethod method = FitMethod::kAdam;
   std::vector<FitBounds> bounds = {};  // one per parameter, or none
@@ -138,9 +127,13 @@ struct FitOptions {
   int nthread = 0;
   double tolerance = 0;  // Adam ends where a full-batch gradient in z is smaller; 0: never
   std::function<bool()> interrupted = {};
-  std::function<void(const FitStep&)> progress = {};     // after every iteration
-  std::function<void(const FitState&)> checkpoint = {};  // the same
-  const FitState* resume = nullptr;                      // of a fit with the same options
+  std::function<void(const FitStep&)> progress = {};  // after every iteration
+  // A file that is written every second and at the end; empty: none. With resume a fit goes on from
+  // it, if it is there: Adam as if it had not been stopped, bit for bit, Levenberg-Marquardt from
+  // the parameters that it had reached. iterations count from the first start. Throws InputError if
+  // the file is of another problem.
+  std::string checkpoint = {};
+  bool resume = false;
 };
 
 struct FitResult {

@@ -23,7 +23,8 @@
 
 namespace diffmj {
 
-// Makes the model of some parameters; the caller owns it (mj_deleteModel). All of them must have
+// Makes the model of some parameters; the caller owns it (mj_deleteModel). It is called by the
+// thread that calls at() or jacobian(). All of them must have
 // the same structure: numbers may differ, sizes and types may not.
 using BuildModel = std::function<mjModel*(std::span<const double> theta)>;
 
@@ -51,6 +52,10 @@ class ParametricModel {
   // The model of θ: builds it, and shares all but its numbers with the model at the start.
   [[nodiscard]] Model at(std::span<const double> theta) const;
 
+  // The MJCF of attributes as MuJoCo writes it, with six digits; meshes and textures are looked for
+  // where they were. Throws InputError if the models come from a function.
+  [[nodiscard]] std::string mjcf(std::span<const double> theta) const;
+
   // dp/dθ at θ.
   class Jacobian {
    public:
@@ -69,7 +74,8 @@ class ParametricModel {
     std::vector<Entry> entries_;
     int size_ = 0;
   };
-  // Two compilations per parameter, four of a function, on threads. Throws UnsupportedError naming
+  // Two compilations per parameter, on threads; four of a function, which is called by this thread
+  // alone. Throws UnsupportedError naming
   // the parameter and the field if one acts on the motion and has no derivative, InputError if a
   // function is not smooth in a parameter, or does not depend on it.
   [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0) const;

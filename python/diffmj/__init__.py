@@ -46,7 +46,8 @@ from ._errors import (  # noqa: E402
     StiffWarning,
     UnsupportedError,
 )
-from ._identify import Fit, FitIteration, identify  # noqa: E402
+from ._fit import Fit, FitIteration, TargetError  # noqa: E402
+from ._identify import identify  # noqa: E402
 from ._parametric import ParametricSimulator  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
@@ -105,6 +106,7 @@ __all__ = [
     "StepSizeError",
     "StiffWarning",
     "Target",
+    "TargetError",
     "Trajectory",
     "UnsupportedError",
     "__version__",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,78 +16,11 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, to_integer
 from ._errors import InputError
+from ._fit import Fit, FitIteration, _Parts, undetermined_text
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, segments, split
-from ._simulator import Simulator
 
-_METHODS = ("adam", "lbfgs")
-
-
-@dataclass(frozen=True)
-class FitIteration:
-    """An iteration of a fit.
-
-    Attributes:
-        iteration: its number, from 0.
-        loss: mean over segments of ½ Σ weight residual².
-        values: the parameters by name.
-        seconds: since the fit began.
-        failed: segments whose rollout failed; they do not count in the loss.
-    """
-
-    iteration: int
-    loss: float
-    values: dict[str, float]
-    seconds: float
-    failed: int
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """What `identify` found.
-
-    Attributes:
-        values: the fitted parameters by name.
-        errors: their standard errors; infinite where the data say nothing.
-        correlation: (p, p), of the estimates.
-        undetermined: combinations of parameters that the data do not determine, each a dict from
-            names to weights relative to the parameters' sizes.
-        loss: mean over segments of ½ Σ weight residual², at the values.
-        held_out: the same of segments that were not used, at the start and at the values; None if
-            nothing was held out.
-        history: a list of `FitIteration`.
-        interrupted: it was stopped by Ctrl-C; the values are the best until then.
-        family: the `ParametricSimulator`.
-    """
-
-    values: dict[str, float]
-    errors: dict[str, float]
-    correlation: Array
-    undetermined: list[dict[str, float]]
-    loss: float
-    held_out: tuple[float, float] | None
-    history: list[FitIteration] = field(repr=False)
-    interrupted: bool
-    family: ParametricSimulator = field(repr=False)
-
-    @property
-    def simulator(self) -> Simulator:
-        """The simulator of the fitted values."""
-        return self.family.at(self.values)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{name:30s} {value:12.6g} ± {self.errors[name]:.2g}"
-            for name, value in self.values.items()
-        ]
-        lines.append(f"loss {self.history[0].loss:.4g} -> {self.loss:.4g}")
-        if self.held_out is not None:
-            lines.append(f"held out {self.held_out[0]:.4g} -> {self.held_out[1]:.4g}")
-        lines += [
-            "not determined: " + " ".join(f"{w:+.2g} {name}" for name, w in x.items())
-            for x in self.undetermined
-        ]
-        return "\n".join(lines)
+_METHODS = ("adam", "lm", "lbfgs")
 
 
 def identify(
@@ -106,9 +40,12 @@ def identify(
     betas: tuple[float, float] = (0.5, 0.9),
     minibatch: int | None = None,
     seed: int = 0,
+    estimate_starts: bool = False,
     nthread: int = 0,
     simulator: Mapping[str, Any] | None = None,
-    progress: Callable[[int, float], object] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | Callable[[int, float], object] | None = None,
 ) -> Fit:
     """Fits parameters of a model to recordings.
 
@@ -129,15 +66,25 @@ def identify(
         segment: recorded intervals of a segment.
         stride, rule, targets: as of `segments`.
         held_out: share of the recordings to keep for `Fit.held_out`.
-        method: "adam", or "lbfgs" (scipy's L-BFGS-B: all segments in every iteration; faster near
-            the end, if the loss is smooth there).
+        method: "adam"; "lm", Levenberg-Marquardt (Eigen's), which takes few iterations where the
+            parameters are few or the segments short; or "lbfgs" (scipy's L-BFGS-B), for many
+            parameters. The last two take all segments in every iteration, and are faster near the
+            end, if the loss is smooth there.
         iterations: at most.
         rate, betas: of Adam; the rate is relative to the parameters' sizes at the start.
         minibatch: segments per iteration of Adam; None: all.
         seed: of minibatches and of what is held out.
-        nthread: 0: as many as there are cores. Results do not depend on it.
+        estimate_starts: with "lm", the state that each segment starts from is fitted, too; its
+            first row measures it like any other. For noise that matters in a short segment.
+        nthread: 0: as many as there are cores. Results do not depend on it. A function that builds
+            models is called from this thread alone.
         simulator: arguments of `Simulator`: integrator, cfd, ...
-        progress: called with the iteration and the loss.
+        checkpoint: a file that "adam" and "lm" write every second and at the end.
+        resume: go on from the checkpoint, if it is there: "adam" as if it had not been stopped, bit
+            for bit, "lm" from the parameters that it had reached. `iterations` count from the first
+            start.
+        progress: True for a line on standard error; None: if that is a terminal; or a function that
+            is called with the iteration and the loss.
 
     Raises:
         InputError: a wrong argument, a recording that does not fit the model, or a bound that
@@ -145,7 +92,8 @@ def identify(
         UnsupportedError: a parameter acts through a field of mjModel that has no gradient.
 
     Warns:
-        RuntimeWarning: parameters that the data do not determine.
+        RuntimeWarning: parameters that the data do not determine, or an error that ended the fit
+            early, with the best values until then.
 
     Ctrl-C ends the fit with the best values until then.
     """
@@ -180,58 +128,106 @@ def identify(
     training_objective = objective(training)
     test_objective = objective(test) if test else None
     count = to_integer(who, "iterations", iterations, least=0)
-    # a Python function builds models in this thread alone
-    threads = 1 if family._is_function else nthread
-    if method == "adam":
-        found, loss, steps, interrupted = training_objective.fit(
-            theta,
-            limits,
-            iterations=count,
-            rate=float(rate),
-            beta1=float(betas[0]),
-            beta2=float(betas[1]),
-            minibatch=0 if minibatch is None else to_integer(who, "minibatch", minibatch, least=1),
-            seed=to_integer(who, "seed", seed, most=2**32 - 1),
-            nthread=threads,
-            progress=progress,
-        )
-        history = [
-            FitIteration(
-                x.iteration, x.loss, dict(zip(names, x.theta, strict=True)), x.seconds, x.nfailed
+    with _Progress(count, progress) as show:
+        if method == "lbfgs":
+            if estimate_starts or minibatch is not None or checkpoint is not None:
+                raise InputError(
+                    f"{who}: method 'lbfgs' has no estimate_starts, minibatch and checkpoint; use "
+                    "'lm' or 'adam'"
+                )
+            result = _lbfgs(training_objective, names, theta, limits, count, nthread, show)
+        else:
+            result = training_objective.fit(
+                theta,
+                limits,
+                method=method,
+                iterations=count,
+                rate=float(rate),
+                beta1=float(betas[0]),
+                beta2=float(betas[1]),
+                minibatch=0
+                if minibatch is None
+                else to_integer(who, "minibatch", minibatch, least=1),
+                seed=to_integer(who, "seed", seed, most=2**32 - 1),
+                estimate_starts=bool(estimate_starts),
+                nthread=nthread,
+                checkpoint="" if checkpoint is None else os.fsdecode(checkpoint),
+                resume=bool(resume),
+                progress=show,
             )
-            for x in steps
-        ]
-    else:
-        found, loss, history, interrupted = _lbfgs(
-            training_objective, names, theta, limits, count, threads, progress
+    if result.message:
+        warnings.warn(
+            f"the fit ended after iteration {result.history[-1].iteration}: {result.message}; the "
+            "values are the best until then",
+            RuntimeWarning,
+            stacklevel=2,
         )
-    best = np.asarray(found, dtype=float)
-    errors, correlation, unknown = training_objective.uncertainty(best)
+    best = np.array(result.theta)
+    moves = np.array(result.moves)
+    errors, correlation, unknown = training_objective.uncertainty(best, moves, nthread)
     undetermined = [
         {name: w for name, w in zip(names, x, strict=True) if abs(w) > 1e-3} for x in unknown
     ]
     for x in undetermined:
-        warnings.warn(
-            f"the recordings do not determine {', '.join(x)}: the loss does not change with "
-            + " ".join(f"{w:+.2g} {name}" for name, w in x.items())
-            + " (relative to their sizes); leave one of them out, or record a motion in which it "
-            "matters",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warnings.warn(undetermined_text(x), RuntimeWarning, stacklevel=2)
+    described = (
+        f"{len(names)} parameters, {len(training)} recordings in {training_objective.nsegment} "
+        f"segments of {segment} intervals, method {method}."
+    )
     return Fit(
         values=dict(zip(names, best.tolist(), strict=True)),
         errors=dict(zip(names, errors.tolist(), strict=True)),
         correlation=correlation,
         undetermined=undetermined,
-        loss=loss,
+        loss=result.loss,
         held_out=None
         if test_objective is None
-        else tuple(test_objective.evaluate(x, False, threads)[0] for x in (theta, best)),
-        history=history,
-        interrupted=interrupted,
+        else tuple(test_objective.evaluate(x, False, nthread)[0] for x in (theta, best)),
+        history=[
+            FitIteration(
+                x.iteration, x.loss, dict(zip(names, x.theta, strict=True)), x.seconds, x.nfailed
+            )
+            for x in result.history
+        ],
+        starts=moves.reshape(training_objective.nsegment, -1) if len(moves) else None,
+        converged=result.converged,
+        interrupted=result.interrupted,
+        message=result.message,
         family=family,
+        _parts=_Parts(training_objective, test_objective, theta, limits, result, described),
     )
+
+
+class _Progress:
+    """A line on standard error that shows how far a fit is, or the caller's function."""
+
+    def __init__(self, iterations: int, wanted: bool | Callable[[int, float], object] | None):
+        self._iterations = iterations
+        self._call = wanted if callable(wanted) else None
+        self._shown = sys.stderr.isatty() if wanted is None else wanted is True
+        self._begin = self._last = time.perf_counter()
+
+    def __enter__(self) -> Callable[[int, float], object]:
+        return self._call if self._call is not None else self._show
+
+    def _show(self, iteration: int, loss: float) -> None:
+        now = time.perf_counter()
+        if not self._shown or (now - self._last < 0.1 and iteration < self._iterations):
+            return
+        self._last = now
+        left = (now - self._begin) / max(iteration, 1) * (self._iterations - iteration)
+        filled = 20 * iteration // max(self._iterations, 1)
+        bar = "#" * filled + "-" * (20 - filled)
+        print(
+            f"\r[{bar}] {iteration}/{self._iterations}  loss {loss:.4g}  {left:.0f} s left   ",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown and self._call is None:
+            print(file=sys.stderr)
 
 
 def _bounds(
@@ -259,20 +255,19 @@ def _lbfgs(
     limits: list[tuple[float, float]],
     iterations: int,
     nthread: int,
-    progress: Callable[[int, float], object] | None,
-) -> tuple[Array, float, list[FitIteration], bool]:
+    progress: Callable[[int, float], object],
+) -> _diffmj.FitResult:
     try:
         import scipy.optimize
     except ImportError:
         raise InputError(
-            "identify: method 'lbfgs' needs scipy; install it, or use method='adam'"
+            "identify: method 'lbfgs' needs scipy; install it, or use method='adam' or 'lm'"
         ) from None
-    import time
-
     variables = _diffmj.FitVariables(theta, limits, names)
     begin = time.perf_counter()
-    history: list[FitIteration] = []
+    history: list[tuple[int, float, list[float], float, int]] = []
     best: list[Any] = [math.inf, theta]
+    latest: list[Any] = [math.inf, 0]
 
     def value(z: Array) -> tuple[float, Array]:
         at = variables.theta(z)
@@ -285,25 +280,16 @@ def _lbfgs(
         return loss, gradient * variables.slope(z)
 
     def record(z: Array) -> None:
-        history.append(
-            FitIteration(
-                len(history),
-                latest[0],
-                dict(zip(names, variables.theta(z).tolist(), strict=True)),
-                time.perf_counter() - begin,
-                latest[1],
-            )
-        )
-        if progress is not None:
-            progress(history[-1].iteration, history[-1].loss)
+        seconds = time.perf_counter() - begin
+        history.append((len(history), latest[0], variables.theta(z).tolist(), seconds, latest[1]))
+        progress(history[-1][0], history[-1][1])
 
-    latest: list[Any] = [math.inf, 0]
-    interrupted = False
+    interrupted = converged = False
     try:
         if iterations == 0:
             value(np.zeros(len(theta)))
         else:
-            scipy.optimize.minimize(
+            found = scipy.optimize.minimize(
                 value,
                 np.zeros(len(theta)),
                 jac=True,
@@ -311,6 +297,11 @@ def _lbfgs(
                 callback=record,
                 options={"maxiter": iterations, "ftol": 1e-15, "gtol": 1e-12},
             )
+            converged = bool(found.success)
     except KeyboardInterrupt:
+        if not history:
+            raise
         interrupted = True
-    return best[1], best[0], history, interrupted
+    return _diffmj.FitResult(
+        np.asarray(best[1]).tolist(), float(best[0]), history, converged, interrupted
+    )

@@ -28,8 +28,7 @@ class _Maker:
         self._build, self._names = build, names
 
     def __call__(self, theta: npt.ArrayLike) -> mujoco.MjModel:
-        numbers = (float(x) for x in np.asarray(theta))
-        made = self._build(dict(zip(self._names, numbers, strict=True)))
+        made = self.make(theta)
         if isinstance(made, mujoco.MjSpec):
             made = made.compile()
         if not isinstance(made, mujoco.MjModel):
@@ -38,6 +37,10 @@ class _Maker:
                 "mujoco.MjModel or MjSpec"
             )
         return made
+
+    def make(self, theta: npt.ArrayLike) -> mujoco.MjModel | mujoco.MjSpec:
+        numbers = (float(x) for x in np.asarray(theta))
+        return self._build(dict(zip(self._names, numbers, strict=True)))
 
 
 def _call(maker: weakref.ref[_Maker], theta: npt.ArrayLike) -> mujoco.MjModel:
@@ -172,12 +175,29 @@ class ParametricSimulator:
             for i, name in enumerate(self.names)
         }
 
+    def _spec(self, values: Mapping[str, float]) -> mujoco.MjSpec:
+        """The model of these parameters as an MjSpec."""
+        theta = self._theta("spec", values)
+        if not self._is_function:
+            return mujoco.MjSpec.from_string(self._family.mjcf(theta))
+        made = self._maker.make(theta)
+        if not isinstance(made, mujoco.MjSpec):
+            raise InputError(
+                "spec: the function makes an MjModel, which has no MJCF; let it return the MjSpec"
+            )
+        return made
+
+    def _mjcf(self, values: Mapping[str, float]) -> str:
+        if not self._is_function:
+            return self._family.mjcf(self._theta("mjcf", values))
+        spec = self._spec(values)
+        spec.compile()  # only a model that compiles is written
+        return spec.to_xml()
+
     def _jacobian_at(self, theta: Array) -> Any:
         key = theta.tobytes()
         if self._jacobian is None or self._jacobian[0] != key:
-            # a Python function is called from this thread alone
-            nthread = 1 if self._is_function else self.nthread
-            self._jacobian = (key, self._family.jacobian(theta, nthread))
+            self._jacobian = (key, self._family.jacobian(theta, self.nthread))
         return self._jacobian[1]
 
     def _theta(self, who: str, values: Mapping[str, float] | npt.ArrayLike) -> Array:

@@ -230,6 +230,15 @@ class Recording:
         """
         return self._from_record(_diffmj.validate_recording_for(sim._model, self._record))
 
+    def with_bodies(self, sim: Simulator, *names: str) -> Recording:
+        """The recording with `body_pos` and `body_quat` of these bodies, as the recorded qpos gives
+        them in the model: for losses on poses. What has them already keeps them.
+
+        Raises:
+            InputError: qpos is not recorded, or there is no such body.
+        """
+        return self._from_record(_diffmj.with_bodies(sim._model, self._record, list(names)))
+
     def __len__(self) -> int:
         return len(self.time)
 
@@ -249,7 +258,7 @@ class Target:
     Attributes:
         name: of the quantity, as in `Recording.weights`.
         observable: the array of the trajectory that has the simulated numbers: "qpos", "qvel",
-            "act", "sensordata", "site_xpos", "xpos" or "xquat".
+            "act", "sensordata", "site_xpos", "xpos", "xquat" or "xmat".
         offset: of the first of them in a row of that array, taken as one dimension.
         quaternion: the numbers are a rotation.
         values: (length + 1, width); row 0 is the start. Where a number is missing it is 0, of a

@@ -154,6 +154,10 @@ class Signals {
       throw;
     }
   }
+  // Raises what was raised, unless it is Ctrl-C, after which the caller has a result.
+  void raise_other_errors() {
+    if (error_ && !error_->matches(PyExc_KeyboardInterrupt)) throw nb::python_error(*error_);
+  }
   RolloutOptions options(int nthread) {
     return {.nthread = nthread, .interrupted = [this] { return raised(); }};
   }

@@ -5,6 +5,7 @@
 
 #include "bind.h"
 #include "diffmj/fit.h"
+#include "diffmj/fit_report.h"
 
 namespace diffmj::python {
 namespace {
@@ -19,6 +20,12 @@ Array array(std::vector<double> values) {
   return new_array(std::move(values), {n});
 }
 
+std::vector<FitBounds> bounds_of(const std::vector<std::pair<double, double>>& pairs) {
+  std::vector<FitBounds> out;
+  for (const auto& [low, high] : pairs) out.push_back({low, high});
+  return out;
+}
+
 }  // namespace
 
 void bind_fit(nb::module_& m) {
@@ -30,15 +37,44 @@ void bind_fit(nb::module_& m) {
       .def_ro("seconds", &FitStep::seconds)
       .def_ro("nfailed", &FitStep::nfailed);
 
+  nb::class_<FitResult>(m, "FitResult", "What a fit found.")
+      .def(
+          "__init__",
+          [](FitResult* self, std::vector<double> theta, double loss,
+             std::vector<std::tuple<int, double, std::vector<double>, double, int>> history,
+             bool converged, bool interrupted) {
+            new (self) FitResult{.theta = std::move(theta),
+                                 .loss = loss,
+                                 .moves = {},
+                                 .history = {},
+                                 .converged = converged,
+                                 .interrupted = interrupted,
+                                 .message = {}};
+            for (auto& [iteration, step_loss, values, seconds, nfailed] : history) {
+              self->history.push_back({.iteration = iteration,
+                                       .loss = step_loss,
+                                       .theta = std::move(values),
+                                       .gradient = {},
+                                       .seconds = seconds,
+                                       .nfailed = nfailed});
+            }
+          },
+          "theta"_a, "loss"_a, "history"_a, "converged"_a, "interrupted"_a)
+      .def_ro("theta", &FitResult::theta)
+      .def_ro("loss", &FitResult::loss)
+      .def_ro("moves", &FitResult::moves)
+      .def_ro("history", &FitResult::history)
+      .def_ro("converged", &FitResult::converged)
+      .def_ro("interrupted", &FitResult::interrupted)
+      .def_ro("message", &FitResult::message);
+
   nb::class_<FitVariables>(m, "FitVariables", "Free variables for bounded parameters.")
       .def(
           "__init__",
           [](FitVariables* self, const Numbers& start,
              const std::vector<std::pair<double, double>>& bounds,
              const std::vector<std::string>& names) {
-            std::vector<FitBounds> all;
-            for (const auto& [low, high] : bounds) all.push_back({low, high});
-            new (self) FitVariables(span(start), all, names);
+            new (self) FitVariables(span(start), bounds_of(bounds), names);
           },
           "start"_a, "bounds"_a, "names"_a)
       .def(
@@ -64,40 +100,84 @@ void bind_fit(nb::module_& m) {
           "theta"_a, "gradient"_a, "nthread"_a, "Loss, gradient, and number of failed rollouts.")
       .def(
           "residuals",
-          [](const Objective& objective, const Numbers& theta) {
+          [](const Objective& objective, const Numbers& theta, bool jacobian, int nthread) {
             Signals signals;
-            return array(
-                signals.run([&] { return objective.residuals(span(theta), signals.options(1)); }));
+            Objective::Residuals r = signals.run([&] {
+              return objective.residuals(span(theta), {.theta = jacobian},
+                                         signals.options(nthread));
+            });
+            const size_t n = r.values.size();
+            return std::tuple<Array, Array, std::vector<int>>(
+                array(std::move(r.values)),
+                new_array(std::move(r.theta), {jacobian ? n : 0, theta.size()}), r.first);
           },
-          "theta"_a, kOwner)
+          "theta"_a, "jacobian"_a, "nthread"_a,
+          "Residuals times roots of weights, their derivatives, and where segments begin.")
       .def(
           "uncertainty",
-          [](const Objective& objective, const Numbers& theta) {
+          [](const Objective& objective, const Numbers& theta, const Numbers& moves, int nthread) {
             Signals signals;
-            Uncertainty out = signals.run(
-                [&] { return uncertainty(objective, span(theta), signals.options(1)); });
+            Uncertainty out = signals.run([&] {
+              return uncertainty(objective, span(theta), signals.options(nthread), span(moves));
+            });
             const size_t n = theta.size();
             return std::tuple<Array, Array, std::vector<std::vector<double>>>(
                 array(std::move(out.error)), new_array(std::move(out.correlation), {n, n}),
                 std::move(out.undetermined));
           },
-          "theta"_a, "Standard errors, correlations, and directions that are not determined.")
+          "theta"_a, "moves"_a, "nthread"_a,
+          "Standard errors, correlations, and directions that are not determined.")
+      .def(
+          "target_errors",
+          [](const Objective& objective, const Numbers& before, const Numbers& after, int nthread) {
+            Signals signals;
+            std::vector<std::tuple<std::string, long, double, double>> out;
+            for (const TargetError& x : signals.run([&] {
+                   return target_errors(objective, span(before), span(after),
+                                        signals.options(nthread));
+                 })) {
+              out.emplace_back(x.target, x.count, x.before, x.after);
+            }
+            return out;
+          },
+          "before"_a, "after"_a, "nthread"_a, "Root mean squares by target: name, count, values.")
+      .def(
+          "report",
+          [](const Objective& training, const Objective* held_out, const Numbers& start,
+             const std::vector<std::pair<double, double>>& bounds, const FitResult& result,
+             const std::string& title, const std::string& summary,
+             const std::vector<std::string>& notes, const std::string& mjcf) {
+            Signals signals;
+            return signals.run([&] {
+              const RolloutOptions options = signals.options(0);
+              return fit_report(training, held_out, span(start), bounds_of(bounds), result,
+                                uncertainty(training, result.theta, options, result.moves),
+                                {title, summary, notes, mjcf}, options);
+            });
+          },
+          "held_out"_a.none(), "start"_a, "bounds"_a, "result"_a, "title"_a, "summary"_a, "notes"_a,
+          "mjcf"_a, "The fit as an HTML page.")
       .def(
           "fit",
           [](const Objective& objective, const Numbers& start,
-             const std::vector<std::pair<double, double>>& bounds, int iterations, double rate,
-             double beta1, double beta2, int minibatch, unsigned seed, int nthread,
+             const std::vector<std::pair<double, double>>& bounds, const std::string& method,
+             int iterations, double rate, double beta1, double beta2, int minibatch, unsigned seed,
+             bool estimate_starts, int nthread, const std::string& checkpoint, bool resume,
              const nb::object& progress) {
             Signals signals;
-            FitOptions options{.iterations = iterations,
+            FitOptions options{.method = fit_method_from_name(method),
+                               .iterations = iterations,
                                .rate = rate,
                                .beta1 = beta1,
                                .beta2 = beta2,
                                .minibatch = minibatch,
                                .seed = seed,
+                               .estimate_starts = estimate_starts,
                                .nthread = nthread,
-                               .interrupted = [&] { return signals.raised(); }};
-            for (const auto& [low, high] : bounds) options.bounds.push_back({low, high});
+                               .interrupted = [&] { return signals.raised(); },
+                               .checkpoint = checkpoint,
+                               .resume = resume};
+            options.bounds = bounds_of(bounds);
             if (!progress.is_none()) {
               options.progress = [&](const FitStep& step) {
                 signals.call(progress, step.iteration, step.loss);
@@ -108,11 +188,12 @@ void bind_fit(nb::module_& m) {
               const nb::gil_scoped_release no_gil;
               out = fit(objective, span(start), options);
             }
-            return std::tuple<std::vector<double>, double, std::vector<FitStep>, bool>(
-                out.theta, out.loss, out.history, out.interrupted);
+            signals.raise_other_errors();
+            return out;
           },
-          "start"_a, "bounds"_a, "iterations"_a, "rate"_a, "beta1"_a, "beta2"_a, "minibatch"_a,
-          "seed"_a, "nthread"_a, "progress"_a.none());
+          "start"_a, "bounds"_a, "method"_a, "iterations"_a, "rate"_a, "beta1"_a, "beta2"_a,
+          "minibatch"_a, "seed"_a, "estimate_starts"_a, "nthread"_a, "checkpoint"_a, "resume"_a,
+          "progress"_a.none());
 }
 
 }  // namespace diffmj::python

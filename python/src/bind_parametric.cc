@@ -74,6 +74,13 @@ void bind_parametric(nb::module_& m) {
       .def_prop_ro("names", &ParametricModel::names)
       .def_prop_ro("start", &ParametricModel::start)
       .def(
+          "mjcf",
+          [](const ParametricModel& family, const Numbers& theta) {
+            const nb::gil_scoped_release no_gil;
+            return family.mjcf(span(theta));
+          },
+          "theta"_a, "The MJCF of attributes with these values.")
+      .def(
           "at",
           [](const ParametricModel& family, const Numbers& theta) {
             const nb::gil_scoped_release no_gil;

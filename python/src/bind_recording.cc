@@ -145,6 +145,12 @@ void bind_recording(nb::module_& m) {
       "model"_a, "recording"_a, "difference"_a, "Velocities by differences of positions.");
   m.def("resample", &resample, "model"_a, "recording"_a, "dt"_a, "The recording at other times.");
   m.def(
+      "with_bodies",
+      [](const Model& model, const Recording& x, const std::vector<std::string>& bodies) {
+        return with_bodies(model, x, bodies);
+      },
+      "model"_a, "recording"_a, "bodies"_a, "Poses of bodies from recorded positions.");
+  m.def(
       "segments",
       [](const Model& model, const std::vector<Recording>& recordings, int length, int stride,
          const std::string& rule, double margin, double max_missing,

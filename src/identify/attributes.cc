@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -279,11 +280,11 @@ AttributeModel::AttributeModel(const std::string& mjcf, std::span<const std::str
   }
 }
 
-mjModel* AttributeModel::build(std::span<const double> values) const {
+MjSpecPtr AttributeModel::edited(std::span<const double> values) const {
   mjSpec* copied = nullptr;
   mj_call("mj_copySpec", [&] { copied = mj_copySpec(spec_.get()); });
   if (!copied) throw MujocoError("mj_copySpec: MuJoCo could not copy the model's description");
-  const MjSpecPtr spec(copied);
+  MjSpecPtr spec(copied);
   // all places first: those of defaults are told by their value
   std::vector<std::pair<Place, int>> places;
   for (const std::string& name : names_) {
@@ -293,13 +294,57 @@ mjModel* AttributeModel::build(std::span<const double> values) const {
   for (size_t i = 0; i < places.size(); i++) {
     for (const Numbers& x : places[i].first.all) x.data[places[i].second] = values[i];
   }
+  return spec;
+}
+
+namespace {
+
+mjModel* compile(mjSpec* spec) {
   mjModel* compiled = nullptr;
-  mj_call("mj_compile", [&] { compiled = mj_compile(spec.get(), nullptr); });
+  mj_call("mj_compile", [&] { compiled = mj_compile(spec, nullptr); });
   if (!compiled) {
     throw MujocoError(std::string("the model does not compile with these parameters: ") +
-                      mjs_getError(spec.get()));
+                      mjs_getError(spec));
   }
   return compiled;
+}
+
+// A folder relative to that of the model, from anywhere.
+void make_absolute(const std::filesystem::path& from, mjString* folder) {
+  const std::filesystem::path path = mjs_getString(folder);
+  if (!path.is_absolute()) mjs_setString(folder, (from / path).string().c_str());
+}
+
+}  // namespace
+
+mjModel* AttributeModel::build(std::span<const double> values) const {
+  return compile(edited(values).get());
+}
+
+std::string AttributeModel::mjcf(std::span<const double> values) const {
+  const MjSpecPtr spec = edited(values);
+  const std::string folder = mjs_getString(spec->modelfiledir);
+  if (!folder.empty()) {
+    const std::filesystem::path from = std::filesystem::absolute(folder);
+    make_absolute(from, spec->compiler.meshdir);
+    make_absolute(from, spec->compiler.texturedir);
+  }
+  // only a model that compiles is written
+  const MjModelPtr compiled(compile(spec.get()));
+  char error[1024] = "";
+  std::string out(1, '\0');
+  while (true) {
+    int size = 0;
+    mj_call("mj_saveXMLString", [&] {
+      size = mj_saveXMLString(spec.get(), out.data(), static_cast<int>(out.size()), error,
+                              sizeof(error));
+    });
+    if (size < 0) throw MujocoError(std::string("the MJCF cannot be written: ") + error);
+    if (size == 0) break;
+    out.assign(static_cast<size_t>(size) + 1, '\0');
+  }
+  out.resize(out.find('\0'));
+  return out;
 }
 
 }  // namespace diffmj

@@ -31,8 +31,13 @@ class AttributeModel {
 
   // The compiled model; the caller owns it. Threads may call it.
   mjModel* build(std::span<const double> values) const;
+  // As MuJoCo writes it, numbers with six digits; files of meshes and textures are looked for where
+  // they were.
+  std::string mjcf(std::span<const double> values) const;
 
  private:
+  MjSpecPtr edited(std::span<const double> values) const;
+
   MjSpecPtr spec_;
   std::vector<std::string> names_;
   std::vector<double> start_;

@@ -1,6 +1,11 @@
 // fit(): what all methods share.
 #include "diffmj/fit.h"
 
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
 #include "diffmj/error.h"
 #include "identify/fit_run.h"
 
@@ -30,10 +35,53 @@ void require_options(const Objective& objective, std::span<const double> start,
           "adam");
   require(!is_adam || !x.estimate_starts,
           "estimate_starts needs Levenberg-Marquardt; use method lm");
-  if (!x.resume) return;
-  require(x.resume->z.size() == p, "the state to go on from has " + size_text(x.resume->z.size()) +
-                                       ", expected " + std::to_string(p) +
-                                       ": it is of another fit");
+}
+
+// FNV-1a over numbers: the same bits, the same problem
+class Fingerprint {
+ public:
+  void add(std::span<const double> x) {
+    for (const double y : x) {
+      unsigned char bytes[sizeof(y)];
+      std::memcpy(bytes, &y, sizeof(y));
+      for (const unsigned char byte : bytes) hash_ = (hash_ ^ byte) * 0x100000001b3u;
+    }
+  }
+  void add(double x) { add(std::span<const double>(&x, 1)); }
+  std::string text() const {
+    char out[24];
+    std::snprintf(out, sizeof(out), "%016llx", static_cast<unsigned long long>(hash_));
+    return out;
+  }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+// All that changes the way of a fit, but for its number of iterations.
+std::string fingerprint(const Objective& objective, std::span<const double> start,
+                        const FitOptions& x) {
+  Fingerprint out;
+  out.add(start);
+  for (const FitBounds& b : x.bounds) {
+    out.add(b.low);
+    out.add(b.high);
+  }
+  for (const double y :
+       {static_cast<double>(x.method), x.rate, x.beta1, x.beta2, static_cast<double>(x.minibatch),
+        static_cast<double>(x.seed), static_cast<double>(x.estimate_starts)}) {
+    out.add(y);
+  }
+  for (const Segment& segment : objective.segments()) {
+    out.add(segment.start.qpos);
+    out.add(segment.start.qvel);
+    out.add(segment.ctrl);
+    for (const Target& target : segment.targets) {
+      out.add(target.values);
+      out.add(target.weights);
+    }
+  }
+  return out.text();
 }
 
 }  // namespace
@@ -48,17 +96,26 @@ FitRun::FitRun(const Objective& objective, std::span<const double> start, const 
     : objective_(objective),
       options_(options),
       variables_(start, options.bounds, objective.family().names()) {
-  if (options.resume) {
-    state_ = *options.resume;
-    // the last evaluation of a fit that came to its end is made again
-    while (!state_.history.empty() && state_.history.back().iteration >= state_.iteration) {
-      state_.history.pop_back();
-    }
-    if (!state_.history.empty()) seconds_before_ = state_.history.back().seconds;
-  } else {
-    state_.z.resize(start.size());
-    state_.theta.assign(start.begin(), start.end());
+  state_.z.resize(start.size());
+  state_.theta.assign(start.begin(), start.end());
+  if (options.checkpoint.empty()) {
+    require(!options.resume, "resume needs a checkpoint: name the file");
+    return;
   }
+  problem_ = fingerprint(objective, start, options);
+  if (!options.resume || !std::filesystem::exists(options.checkpoint)) return;
+  state_ = read_checkpoint(options.checkpoint, problem_);
+  // the last evaluation of a fit that came to its end is made again
+  while (!state_.history.empty() && state_.history.back().iteration >= state_.iteration) {
+    state_.history.pop_back();
+  }
+  if (!state_.history.empty()) seconds_before_ = state_.history.back().seconds;
+}
+
+void FitRun::save() {
+  if (options_.checkpoint.empty()) return;
+  write_checkpoint(options_.checkpoint, problem_, state_);
+  saved_ = std::chrono::steady_clock::now();
 }
 
 RolloutOptions FitRun::rollout() const {
@@ -74,7 +131,7 @@ bool FitRun::record(FitStep step, bool best) {
   }
   state_.history.push_back(std::move(step));
   if (options_.progress) options_.progress(state_.history.back());
-  if (options_.checkpoint) options_.checkpoint(state_);
+  if (std::chrono::steady_clock::now() - saved_ > std::chrono::seconds(1)) save();
   if (options_.interrupted && options_.interrupted()) result_.interrupted = true;
   return !result_.interrupted;
 }
@@ -92,6 +149,7 @@ FitResult fit(const Objective& objective, std::span<const double> start,
     if (run.state().history.size() == before) throw;
     run.result().message = error.what();
   }
+  run.save();
   FitResult& out = run.result();
   FitState& state = run.state();
   out.theta = std::move(state.theta);

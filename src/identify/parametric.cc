@@ -98,8 +98,8 @@ struct ParametricModel::Impl {
   BuildModel build;
   std::vector<double> start;
   std::vector<std::string> names;
-  Model model;                // at the start
-  bool is_attribute = false;  // numbers of an mjSpec: smooth
+  Model model;                                            // at the start
+  std::shared_ptr<const AttributeModel> attributes = {};  // what build reads; null: a function
 
   std::string name(int i) const {
     const auto k = static_cast<size_t>(i);
@@ -153,7 +153,7 @@ ParametricModel ParametricModel::from_attributes(const std::string& mjcf,
   ParametricModel out([source](std::span<const double> theta) { return source->build(theta); },
                       source->start(), source->names(), options);
   auto impl = std::make_shared<Impl>(*out.impl_);
-  impl->is_attribute = true;
+  impl->attributes = source;
   out.impl_ = std::move(impl);
   return out;
 }
@@ -165,6 +165,15 @@ const std::vector<double>& ParametricModel::start() const { return impl_->start;
 Model ParametricModel::at(std::span<const double> theta) const {
   impl_->require(theta);
   return impl_->model.with_numbers(impl_->built(theta).get());
+}
+
+std::string ParametricModel::mjcf(std::span<const double> theta) const {
+  impl_->require(theta);
+  if (!impl_->attributes) {
+    throw InputError(
+        "mjcf: the models come from a function; what it builds from the parameters is the model");
+  }
+  return impl_->attributes->mjcf(theta);
 }
 
 namespace {
@@ -236,7 +245,7 @@ ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> thet
   const int n = size();
   std::vector<Column> columns(static_cast<size_t>(n));
   StopSignal never({});
-  parallel_for(n, nthread, never, [&](int i, StopSignal&) {
+  parallel_for(n, impl_->attributes ? nthread : 1, never, [&](int i, StopSignal&) {
     const auto k = static_cast<size_t>(i);
     const double size = std::max({std::abs(theta[k]), std::abs(impl_->start[k]), 1e-3});
     const auto at_step = [&](double h) {
@@ -247,7 +256,7 @@ ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> thet
       return column_of(plus.get(), impl_->built(moved).get(), h, size);
     };
     columns[k] = at_step(kStep * size);
-    if (impl_->is_attribute) return;
+    if (impl_->attributes) return;  // numbers of an mjSpec are smooth
     const Column far = at_step(10 * kStep * size);
     if (!is_smooth(columns[k], far)) {
       throw InputError("parameter " + impl_->name(i) +

@@ -1,5 +1,6 @@
 // uncertainty(): what the data determine.
 #include <Eigen/Dense>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -23,8 +24,10 @@ Uncertainty uncertainty(const Objective& objective, std::span<const double> thet
   Eigen::MatrixXd J = Eigen::Map<const RowMajor>(r.theta.data(), n, p);
   Eigen::VectorXd size(p);
   for (Eigen::Index i = 0; i < p; i++) {
-    const double x = theta[static_cast<size_t>(i)];
-    size[i] = x == 0 ? 1 : std::abs(x);
+    // a parameter that has gone to 0 has the size it started with
+    const auto k = static_cast<size_t>(i);
+    size[i] = std::max(std::abs(theta[k]), std::abs(objective.family().start()[k]));
+    if (size[i] == 0) size[i] = 1;
   }
   J *= size.asDiagonal();
   double sum = 0;

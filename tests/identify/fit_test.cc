@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
@@ -15,7 +17,7 @@ constexpr const char* kPendulum = R"(<mujoco><option timestep="0.005"/><worldbod
   <body><joint name="hinge" axis="0 1 0" damping="0.2" frictionloss="0"/>
     <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.5" mass="1"/>
     <site name="tip" pos="0 0 -0.5"/>
-    <body pos="0 0 -0.5"><joint name="wrist" type="ball" damping="0.05"/>
+    <body name="hand" pos="0 0 -0.5"><joint name="wrist" type="ball" damping="0.05"/>
       <geom name="bob" type="box" size="0.05 0.08 0.03" mass="0.5"/><site name="imu" pos="0 0.02 0"/></body></body>
   </worldbody><actuator><motor name="motor" joint="hinge"/></actuator>
   <sensor><gyro name="gyro" site="imu"/><framequat name="quat" objtype="site" objname="imu"/></sensor></mujoco>)";
@@ -37,7 +39,8 @@ Recording recording(const std::vector<double>& truth, int nstep = 60) {
     out.sites["tip"].insert(out.sites["tip"].end(), sites.begin() + 6 * i,
                             sites.begin() + 6 * i + 3);
   }
-  return out;
+  const std::vector<std::string> bodies = {"hand"};
+  return with_bodies(model, out, bodies);
 }
 
 Objective objective(const std::vector<std::string>& targets = {},
@@ -49,7 +52,8 @@ Objective objective(const std::vector<std::string>& targets = {},
 }
 
 TEST(Objective, GradientMatchesDifferences) {
-  for (const std::string target : {"qpos", "qvel", "sensordata", "site:tip"}) {
+  for (const std::string target : {"qpos", "qvel", "sensordata", "site:tip", "body_pos:hand",
+                                   "body_quat:hand", "body_mat:hand"}) {
     const Objective f = objective({target});
     const Operation op{
         .forward = [=](const Vector& theta) { return Vector{f.evaluate(theta, false).loss}; },
@@ -86,7 +90,7 @@ TEST(Objective, HasTheSameBitsOnAnyThreads) {
 // J of the residuals against differences of them: by pullbacks where there are few residuals per
 // segment, else by differences of rollouts
 TEST(Objective, DerivativesOfResidualsMatchDifferences) {
-  for (const std::string target : {"qpos", "sensordata", "site:tip"}) {
+  for (const std::string target : {"qpos", "sensordata", "site:tip", "body_mat:hand"}) {
     for (const int length : {1, 8}) {
       const Objective f = objective({target}, {0.3, 0.1, 0.8}, length);
       const Operation op{
@@ -195,17 +199,23 @@ TEST(Fit, EstimatesStartingStates) {
 
 TEST(Fit, GoesOnFromACheckpoint) {
   const Objective f = objective();
+  const std::string path = ::testing::TempDir() + "fit_checkpoint.txt";
   for (const FitMethod method : {FitMethod::kAdam, FitMethod::kLevenbergMarquardt}) {
-    FitState state;
+    std::filesystem::remove(path);
     FitOptions options{.method = method,
                        .iterations = 6,
                        .minibatch = method == FitMethod::kAdam ? 4 : 0,
-                       .checkpoint = [&](const FitState& x) {
-                         if (x.iteration == 3) state = x;
-                       }};
+                       .checkpoint = path,
+                       .resume = true};
     const FitResult whole = fit(f, f.family().start(), options);
-    options.checkpoint = {};
-    options.resume = &state;
+    std::filesystem::remove(path);
+    options.interrupted = [] { return true; };
+    const FitResult stopped = fit(f, f.family().start(), options);
+    EXPECT_LT(stopped.history.size(), 3u);
+    options.interrupted = {};
+    options.iterations = 3;
+    (void)fit(f, f.family().start(), options);
+    options.iterations = 6;
     const FitResult rest = fit(f, f.family().start(), options);
     ASSERT_EQ(rest.history.size(), whole.history.size());
     if (method == FitMethod::kAdam) {
@@ -214,7 +224,13 @@ TEST(Fit, GoesOnFromACheckpoint) {
     } else {
       EXPECT_NEAR(rest.loss, whole.loss, 1e-6 * whole.history[0].loss);
     }
+    options.seed = 1;
+    EXPECT_THROW((void)fit(f, f.family().start(), options), InputError);
   }
+  std::ofstream(path) << "diffmj fit 1\nproblem x\n";
+  EXPECT_THROW((void)fit(f, f.family().start(), {.checkpoint = path, .resume = true}), InputError);
+  std::filesystem::remove(path);
+  EXPECT_THROW((void)fit(f, f.family().start(), {.resume = true}), InputError);
 }
 
 // a mass must be positive: with a trial that does not compile Levenberg-Marquardt takes a shorter
