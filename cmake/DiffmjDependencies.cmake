@@ -38,7 +38,15 @@ if(DIFFMJ_BUILD_CLI)
     SYSTEM
     FIND_PACKAGE_ARGS 3.10
   )
-  FetchContent_MakeAvailable(CLI11 nlohmann_json)
+  FetchContent_Declare(
+    tomlplusplus
+    GIT_REPOSITORY https://github.com/marzer/tomlplusplus.git
+    GIT_TAG v3.4.0
+    GIT_SHALLOW ON
+    SYSTEM
+    FIND_PACKAGE_ARGS 3.1
+  )
+  FetchContent_MakeAvailable(CLI11 nlohmann_json tomlplusplus)
 endif()
 
 if(DIFFMJ_BUILD_TESTS OR DIFFMJ_BUILD_BENCH)

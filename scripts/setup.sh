@@ -25,6 +25,7 @@ has_header gtest/gtest.h || missing+=(libgtest-dev)
 has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
 has_header CLI/CLI.hpp || missing+=(libcli11-dev)
 has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
+has_header toml++/toml.h || missing+=(libtomlplusplus-dev)
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   say "$python is $("$python" --version), and 3.11 is the oldest that works: set PYTHON=<python3>"

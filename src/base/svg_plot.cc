@@ -108,7 +108,7 @@ std::string escaped(const std::string& words) {
   return out;
 }
 
-std::string short_number(double x) { return text("%.4g", x); }
+std::string short_number(double x) { return text("%.4g", x == 0 ? 0.0 : x); }  // no -0
 
 void SvgPlot::line(std::vector<double> x, std::vector<double> y, std::string colour,
                    std::string label) {

@@ -135,6 +135,33 @@ RolloutInput Setup::input() const {
           .time = state.time};
 }
 
+void add_model_options(CLI::App& command, CommonOptions& options) {
+  command
+      .add_option("--integrator", options.integrator,
+                  "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
+                  " those below")
+      ->option_text("NAME");
+  command
+      .add_option("--collisions", options.collisions,
+                  "mujoco (default), smooth; in gradients only: smooth-backward, smooth-field")
+      ->option_text("NAME");
+  command
+      .add_option("--smoothness", options.smoothness,
+                  "width of smooth colliders in metres (default 0.001)")
+      ->option_text("METRES");
+  add_adaptive_options(command, options.adaptive);
+  add_cfd_options(command, options.cfd);
+}
+
+ModelOptions model_options(const CommonOptions& options) {
+  const Integrator integrator = integrator_from_name(options.integrator);
+  return {.integrator = integrator,
+          .muscle_smoothing = options.muscle_smoothing,
+          .collisions = {collisions_from_name(options.collisions), options.smoothness},
+          .cfd = read_cfd_options(options.cfd),
+          .adaptive = read_adaptive_options(integrator, options.adaptive)};
+}
+
 void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults) {
   char settle_text[160];
   std::snprintf(settle_text, sizeof(settle_text),
@@ -161,34 +188,13 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
       .add_option("--ctrl-file", options.ctrl_file, "controls, one row per step, or one to hold")
       ->option_text("FILE.csv")
       ->excludes(ctrl);
-  command
-      .add_option("--integrator", options.integrator,
-                  "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
-                  " those below")
-      ->option_text("NAME");
-  command
-      .add_option("--collisions", options.collisions,
-                  "mujoco (default), smooth; in gradients only: smooth-backward, smooth-field")
-      ->option_text("NAME");
-  command
-      .add_option("--smoothness", options.smoothness,
-                  "width of smooth colliders in metres (default 0.001)")
-      ->option_text("METRES");
   command.add_option("--output", options.output, "write here, at once when all is done")
       ->option_text("FILE");
-  add_adaptive_options(command, options.adaptive);
-  add_cfd_options(command, options.cfd);
+  add_model_options(command, options);
 }
 
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
-  const Integrator integrator = integrator_from_name(options.integrator);
-  const ModelOptions model_options{
-      .integrator = integrator,
-      .muscle_smoothing = options.muscle_smoothing,
-      .collisions = {collisions_from_name(options.collisions), options.smoothness},
-      .cfd = read_cfd_options(options.cfd),
-      .adaptive = read_adaptive_options(integrator, options.adaptive)};
-  const Model model = Model::from_file(options.model_file, model_options);
+  const Model model = Model::from_file(options.model_file, model_options(options));
   if (!model.collisions_notice().empty()) {
     std::fprintf(stderr, "diffmj: warning: MuJoCo's own colliders are used, unsmoothed, for %s\n",
                  one_line(model.collisions_notice()).c_str());
@@ -258,6 +264,11 @@ void handle_signals() {
 }
 
 bool interrupted() { return interrupt_flag != 0; }
+
+void forget_interrupt() {
+  interrupt_flag = 0;
+  handle_signals();
+}
 
 int report_error(ExitCode code, const std::string& message) {
   std::fprintf(stderr, "diffmj: error: %s\n", one_line(message).c_str());

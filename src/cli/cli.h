@@ -81,6 +81,10 @@ struct Setup {
 // Numbers separated by blanks or commas; where names the text in messages.
 std::vector<double> parse_numbers(const std::string& text, const std::string& where);
 
+// Those of them that say how a model is simulated and differentiated.
+void add_model_options(CLI::App& command, CommonOptions& options);
+ModelOptions model_options(const CommonOptions& options);
+// All of them.
 void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults);
 
 // Reads the model and the controls, takes the keyframe, settles. Throws RolloutError if settling
@@ -113,6 +117,8 @@ Trajectory run_rollout(const Setup& setup);
 // quietly, as it does other tools.
 void handle_signals();
 bool interrupted();
+// After a Ctrl-C that ended some work: what was reached can be written, until the next one.
+void forget_interrupt();
 
 // "diffmj: error: ..." on one line of stderr, whatever the message holds; returns code.
 int report_error(ExitCode code, const std::string& message);
@@ -121,6 +127,7 @@ void report_warnings(const std::vector<Warning>& warnings);
 // Each adds its subcommand, which sets exit_code when it runs.
 void add_check(CLI::App& app, int& exit_code);
 void add_grad(CLI::App& app, int& exit_code);
+void add_identify(CLI::App& app, int& exit_code);
 void add_rollout(CLI::App& app, int& exit_code);
 
 }  // namespace diffmj::cli

@@ -157,7 +157,9 @@ std::vector<Series> worst_series(const Objective& objective, std::span<const dou
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const Series& a, const Series& b) { return a.misfit > b.misfit; });
-  if (out.size() > count) out.resize(count);
+  // what was right before is not shown
+  constexpr double kRight = 1e-6;
+  while (out.size() > 1 && (out.size() > count || out.back().misfit < kRight)) out.pop_back();
   return out;
 }
 

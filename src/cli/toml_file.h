@@ -1,0 +1,58 @@
+// Problem and task files: TOML, read as JSON values with errors that name file, section and key.
+#ifndef DIFFMJ_CLI_TOML_FILE_H_
+#define DIFFMJ_CLI_TOML_FILE_H_
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "output.h"
+
+namespace diffmj::cli {
+
+// The whole file. Throws InputError that names the file and the line.
+Json read_toml(const std::string& path);
+
+// A table of such a file, whose keys are taken one by one; what nobody took is an error.
+class Section {
+ public:
+  // where: "problem.toml" or "problem.toml, [fit]". value: null is an empty table.
+  Section(std::string where, Json value);
+
+  bool has(const std::string& key) const { return value_.contains(key); }
+  // All throw InputError that says what was expected.
+  std::string text(const std::string& key);
+  double number(const std::string& key);
+  int integer(const std::string& key);
+  bool flag(const std::string& key);
+  std::vector<double> numbers(const std::string& key);     // also a single one
+  std::vector<std::string> texts(const std::string& key);  // also a single one
+  Section section(const std::string& key);                 // empty if it is not there
+  Json take(const std::string& key);                       // as it is
+  std::vector<std::string> keys() const;                   // that are left
+
+  template <class T, class Get>
+  T get_or(const std::string& key, T otherwise, Get get) {
+    return has(key) ? static_cast<T>((this->*get)(key)) : otherwise;
+  }
+
+  // Throws InputError if a key is left; known are named in the message.
+  void finish(std::initializer_list<const char*> known) const;
+  const std::string& where() const { return where_; }
+
+ private:
+  [[noreturn]] void expected(const std::string& key, const Json& value, const char* what) const;
+
+  std::string where_;
+  Json value_;
+};
+
+// Options of a model that a section names as the command line does, with or without dashes:
+// integrator, rtol, max_steps, cfd, collisions, ... It takes all that is left of the section.
+ModelOptions read_model_options(Section& section);
+
+}  // namespace diffmj::cli
+
+#endif  // DIFFMJ_CLI_TOML_FILE_H_
