@@ -15,6 +15,7 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array
 from ._errors import InputError
+from ._field_values import common_size
 from ._simulator import Simulator
 from ._trajectory import Trajectory
 
@@ -136,12 +137,18 @@ class ParametricSimulator:
         """The simulator of these parameters: a dict of some of them (others as at the start), or an
         array of all, in the order of `names`. Cheap: it shares all but numbers with others.
 
+        With a leading dimension B, every rollout has parameters of its own:
+
+            sim = family.at({"elbow/damping": rng.uniform(0.1, 0.5, 64)})
+            traj = sim.rollout(qpos, qvel, ctrl=ctrl)     # a batch of 64
+
         Raises:
             InputError: a name or shape that is not right, or a model of another structure.
             MujocoError: the model does not compile with these values.
         """
         theta = self._theta("at", {} if values is None else values)
-        sim = self._base._like(self._family.at(theta))
+        models = [self._family.at(row) for row in np.atleast_2d(theta)]
+        sim = self._base._like(models[0], models if theta.ndim == 2 else ())
         sim._theta = theta
         return sim
 
@@ -162,13 +169,25 @@ class ParametricSimulator:
             )
         if "params" in cotangents:
             raise InputError("backward: params is chosen by the parameters; leave it out")
-        jacobian = self._jacobian_at(theta)
-        gradient = trajectory.backward(**cotangents, params=jacobian.fields)
+        if theta.ndim == 2:
+            jacobians = [self._family.jacobian(row, self.nthread) for row in theta]
+        else:
+            jacobians = [self._jacobian_at(theta)]
+        fields = sorted({name for x in jacobians for name in x.fields})
+        gradient = trajectory.backward(**cotangents, params=fields)
         batch = 1 if trajectory.batch is None else trajectory.batch
         rows = {
             name: np.ascontiguousarray(x).reshape(batch, -1) for name, x in gradient.params.items()
         }
-        numbers = jacobian.pullback(rows, batch)
+        if theta.ndim == 2:
+            numbers = np.concatenate(
+                [
+                    x.pullback({name: row[i : i + 1] for name, row in rows.items()}, 1)
+                    for i, x in enumerate(jacobians)
+                ]
+            )
+        else:
+            numbers = jacobians[0].pullback(rows, batch)
         out = numbers if trajectory.batch is not None else numbers[0]
         return {
             name: out[..., i] if trajectory.batch is not None else float(out[i])
@@ -202,26 +221,38 @@ class ParametricSimulator:
 
     def _theta(self, who: str, values: Mapping[str, float] | npt.ArrayLike) -> Array:
         names = self.names
-        if isinstance(values, Mapping):
-            theta = self._start.copy()
-            for name, value in values.items():
-                # an attribute of several numbers, or the only one of them
-                matches = [i for i, x in enumerate(names) if x == name or x.startswith(f"{name}[")]
-                if not matches:
-                    raise InputError(f"{who}: there is no parameter '{name}'; there are {names}")
-                numbers = np.asarray(value, dtype=float)
-                if numbers.shape not in ((), (len(matches),)):
-                    raise InputError(
-                        f"{who}: {name} has shape {numbers.shape}, expected a number or "
-                        f"({len(matches)},)"
-                    )
-                theta[matches] = numbers
+        if not isinstance(values, Mapping):
+            theta = np.ascontiguousarray(values, dtype=float)
+            if theta.ndim not in (1, 2) or theta.shape[-1] != len(names) or len(theta) == 0:
+                raise InputError(
+                    f"{who}: the parameters have shape {theta.shape}, expected ({len(names)},), or "
+                    f"(B, {len(names)}) with values for every rollout"
+                )
             return theta
-        theta = np.ascontiguousarray(values, dtype=float)
-        if theta.shape != (len(names),):
-            raise InputError(
-                f"{who}: the parameters have shape {theta.shape}, expected ({len(names)},)"
-            )
+        given: list[tuple[list[int], Array]] = []
+        sizes: dict[str, int] = {}
+        for name, value in values.items():
+            # an attribute of several numbers, or the only one of them
+            matches = [i for i, x in enumerate(names) if x == name or x.startswith(f"{name}[")]
+            if not matches:
+                raise InputError(f"{who}: there is no parameter '{name}'; there are {names}")
+            n = len(matches)
+            numbers = np.asarray(value, dtype=float)
+            if numbers.ndim == 1 and n == 1 and len(numbers) > 1:
+                numbers = numbers[:, None]
+            if numbers.ndim == 2 and numbers.shape[1] == n and len(numbers) > 0:
+                sizes[name] = len(numbers)
+            elif numbers.shape not in ((), (n,)):
+                raise InputError(
+                    f"{who}: {name} has shape {numbers.shape}, expected a number, ({n},), or "
+                    + (f"(B, {n})" if n > 1 else "(B,)")
+                    + " with values for every rollout"
+                )
+            given.append((matches, numbers))
+        batch = common_size(who, sizes)
+        theta = self._start.copy() if batch is None else np.tile(self._start, (batch, 1))
+        for matches, numbers in given:
+            theta[..., matches] = numbers
         return theta
 
     def __repr__(self) -> str:

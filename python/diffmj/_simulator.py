@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from ._errors import (
     StepBudgetError,
     StepSizeError,
 )
+from ._field_values import field_values
 from ._trajectory import Trajectory
 from ._warnings import report_warnings
 
@@ -215,6 +216,7 @@ class Simulator:
             cfd,
         )
         self._model = _load(model, self._options)
+        self._models: list[_diffmj.Model] = []  # one for every rollout of a batch
         if self.gradient_path != path:
             warnings.warn(
                 f"gradients of this model take the path '{self.gradient_path}', slower than "
@@ -363,7 +365,7 @@ class Simulator:
 
         Finite differences must be taken on it, or they measure the noise of the solver.
         """
-        return self._like(self._model.tightened())
+        return self._like(self._model.tightened(), [x.tightened() for x in self._models])
 
     def with_parameters(self, params: Mapping[str, npt.ArrayLike]) -> Simulator:
         """The same model with other numbers in some fields of mjModel.
@@ -376,24 +378,38 @@ class Simulator:
 
         Args:
             params: values by the name of the field (`diffmj.parameter_names()`), each with the
-                field's shape.
+                field's shape, or (B, ...) with values of its own for every rollout: rollouts of the
+                simulator are then batches of B, rollout i with the values i.
 
         Raises:
             InputError: an unknown field, a wrong shape, or a number that is not finite.
         """
-        return self._like(self._model.with_parameters(_fields("with_parameters", self, params)))
+        who = "with_parameters"
+        self._require_one_model(who)
+        rows, is_batch = field_values(who, self._model, params)
+        models = [self._model.with_parameters(row) for row in rows]
+        return self._like(models[0], models if is_batch else ())
 
-    def _like(self, model: _diffmj.Model) -> Simulator:
-        """A simulator with the same options."""
+    def _like(self, model: _diffmj.Model, models: Sequence[_diffmj.Model] = ()) -> Simulator:
+        """A simulator with the same options; models: one for every rollout of a batch."""
         copy = object.__new__(Simulator)
         copy.nthread = self.nthread
         copy._options = self._options
         copy._model = model
+        copy._models = list(models)
         return copy
+
+    def _require_one_model(self, who: str) -> None:
+        if self._models:
+            raise InputError(
+                f"{who}: the simulator has parameters of its own for each of {len(self._models)} "
+                "rollouts, expected one set"
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the compiled model and the options: a copy in another process gives the same bits
-        return _restore, (self._model.to_bytes(), self._options, self.nthread)
+        models = [x.to_bytes() for x in self._models or [self._model]]
+        return _restore, (models, bool(self._models), self._options, self.nthread)
 
     def rollout(
         self,
@@ -463,6 +479,13 @@ class Simulator:
             time=time,
         )
         batch = common_batch(who, inputs)
+        if self._models:
+            if batch not in (None, len(self._models)):
+                raise InputError(
+                    f"{who}: the arguments are a batch of {batch}, but the simulator has "
+                    f"parameters for {len(self._models)} rollouts"
+                )
+            batch = len(self._models)
         steps = common_nstep(who, inputs, nstep)
         arrays = _input_arrays(inputs)
         if steps_of is not None and not isinstance(steps_of, Trajectory):
@@ -476,7 +499,7 @@ class Simulator:
             record = _diffmj.rollout(self._model, arrays, steps, given, bool(sensors))
         else:
             record = _diffmj.rollout_batch(
-                self._model, arrays, batch, steps, self.nthread, given, bool(sensors)
+                self._model, arrays, batch, steps, self.nthread, given, bool(sensors), self._models
             )
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
         report_warnings(record, trajectory.batch)
@@ -526,6 +549,7 @@ class Simulator:
             mocap_quat=mocap_quat,
             time=time,
         )
+        self._require_one_model("linearize")
         A, B, C, D = _diffmj.linearize(self._model, _input_arrays(inputs), bool(sensors))
         return (A, B, C, D) if sensors else (A, B)
 
@@ -581,6 +605,7 @@ class Simulator:
         )
         if common_batch(who, inputs) is not None:
             raise InputError(f"{who}: checks one rollout; give arguments without a batch dimension")
+        self._require_one_model(who)
         report = _diffmj.check_gradient(
             self._model,
             _input_arrays(inputs),
@@ -613,21 +638,6 @@ class Simulator:
             f"timestep={self.timestep:g}, integrator='{self.integrator}', "
             f"gradient_path='{self.gradient_path}')"
         )
-
-
-def _fields(who: str, sim: Simulator, params: Any) -> dict[str, list[float]]:
-    """Values of fields of mjModel, flat."""
-    if not isinstance(params, Mapping):
-        raise InputError(f"{who}: params is a {type(params).__name__}, expected a dict")
-    out = {}
-    for name, value in params.items():
-        nrow, width = sim._model.parameter_shape(name)
-        shape = (width,) if name.startswith("opt.") else (nrow,) if width == 1 else (nrow, width)
-        array = np.asarray(value, dtype=float)
-        if array.shape != shape:
-            raise InputError(f"{who}: {name} has shape {array.shape}, expected {shape}")
-        out[name] = array.ravel().tolist()
-    return out
 
 
 def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
@@ -711,12 +721,14 @@ def _load(model: Any, given: tuple[Any, ...]) -> _diffmj.Model:
     )
 
 
-def _restore(model: bytes, options: tuple[Any, ...], nthread: int) -> Simulator:
+def _restore(models: list[bytes], many: bool, options: tuple[Any, ...], nthread: int) -> Simulator:
     """What pickle makes a Simulator with; its FallbackWarning was given when it was first made."""
     sim = object.__new__(Simulator)
     sim.nthread = nthread
     sim._options = options
-    sim._model = _diffmj.Model.from_bytes(model, *_records(options))
+    made = [_diffmj.Model.from_bytes(x, *_records(options)) for x in models]
+    sim._model = made[0]
+    sim._models = made if many else []
     return sim
 
 

@@ -149,7 +149,7 @@ class Trajectory:
         return out if self._batched else out[0]
 
     def _pose(self, name: str) -> Array:
-        x = _diffmj.poses(self._sim._model, self._record, name)
+        x = _diffmj.poses(self._sim._model, self._record, name, self._sim._models)
         return self._array(x.reshape(*x.shape[:2], *self._row(name)))
 
     @cached_property
@@ -187,7 +187,7 @@ class Trajectory:
         Raises:
             UnsupportedError: a sensor has a delay or an interval, or is a callback or a plugin.
         """
-        x = self._array(_diffmj.sensordata(self._sim._model, self._record))
+        x = self._array(_diffmj.sensordata(self._sim._model, self._record, self._sim._models))
         x.flags.writeable = False
         return x
 
@@ -318,7 +318,7 @@ class Trajectory:
         else:
             which = 0
         at = to_index(who, "step", step, self._record.completed[which])
-        x = _diffmj.constraint_forces(sim._model, self._record, which, at)
+        x = _diffmj.constraint_forces(sim._model, self._record, which, at, sim._models)
         return ConstraintForces(
             force=x.force,
             type=x.type,
@@ -441,7 +441,7 @@ class Trajectory:
         )
         if self._batched:
             out = _diffmj.rollout_pullback_batch(
-                sim._model, self._record, cotangents, nthread=sim.nthread
+                sim._model, self._record, cotangents, nthread=sim.nthread, models=sim._models
             )
         else:
             out = _diffmj.rollout_pullback(sim._model, self._record, cotangents)
@@ -628,7 +628,7 @@ class Trajectory:
         record = self._record
         return _restore, (
             self._sim,
-            record.to_bytes(self._sim._model),
+            record.to_bytes(self._sim._model, self._sim._models),
             record.nstep,
             self._batched,
             self._xfrc_applied,
@@ -641,12 +641,12 @@ class Trajectory:
 
 
 def _restore(
-    sim: Simulator, record: bytes, nstep: int, batched: bool, xfrc_applied: bool
+    sim: Simulator, record: list[bytes], nstep: int, batched: bool, xfrc_applied: bool
 ) -> Trajectory:
     """What pickle makes a Trajectory with."""
     return Trajectory(
         sim,
-        _diffmj.TrajectoryBatch.from_bytes(sim._model, record, nstep),
+        _diffmj.TrajectoryBatch.from_bytes(sim._model, record, nstep, sim._models),
         batched,
         xfrc_applied,
     )

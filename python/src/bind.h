@@ -77,6 +77,17 @@ struct TrajectoryBatch {
   int nstep = 0;
 };
 
+// The model of a rollout of a batch: one for all, or one each.
+class ModelOf {
+ public:
+  ModelOf(const Model& model, const std::vector<Model>& models) : model_(model), models_(models) {}
+  const Model& operator()(size_t i) const { return models_.empty() ? model_ : models_.at(i); }
+
+ private:
+  const Model& model_;
+  const std::vector<Model>& models_;
+};
+
 // Cotangents, as arrays of a batch.
 struct CotangentArrays {
   std::map<std::string, RowArray> rows;  // by the name of the field of Cotangents

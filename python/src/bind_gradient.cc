@@ -119,17 +119,19 @@ void bind_gradient(nb::module_& m) {
   m.def(
       "rollout_pullback_batch",
       [](const Model& model, const TrajectoryBatch& batch, const CotangentArrays& cotangents,
-         int nthread) {
+         int nthread, const std::vector<Model>& models) {
         Signals signals;
         return signals.run([&] {
           std::vector<Cotangents> each;
           for (size_t i = 0; i < batch.items.size(); i++) each.push_back(cotangents.at(i));
-          return GradientBatch{
-              rollout_pullback_batch(model, batch.items, each, signals.options(nthread))};
+          const RolloutOptions options = signals.options(nthread);
+          return GradientBatch{models.empty()
+                                   ? rollout_pullback_batch(model, batch.items, each, options)
+                                   : rollout_pullback_batch(models, batch.items, each, options)};
         });
       },
-      "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a,
-      "Pullbacks of a batch, on a pool of threads.");
+      "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a, "models"_a = std::vector<Model>(),
+      "Pullbacks of a batch, on a pool of threads; models: one each.");
   m.def(
       "linearize",
       [](const Model& model, const InputArrays& inputs, bool sensors) {

@@ -53,13 +53,14 @@ nb::ndarray<nb::numpy, int32_t> steps(const TrajectoryBatch& batch) {
 }
 
 // one observable of every trajectory: batch x rows x width, NaN where a rollout did not get to
-std::vector<double> poses_of(const Model& model, const TrajectoryBatch& batch,
+std::vector<double> poses_of(const ModelOf& model, const TrajectoryBatch& batch,
                              const Observable& what, Signals& signals) {
-  const size_t size = static_cast<size_t>(batch.nstep + 1) * static_cast<size_t>(what.size(model));
+  const size_t size =
+      static_cast<size_t>(batch.nstep + 1) * static_cast<size_t>(what.size(model(0)));
   std::vector<double> all;
   for (size_t i = 0; i < batch.items.size(); i++) {
     if (signals.raised()) throw Interrupted("poses: interrupted");
-    Poses one = poses(model, batch.items[i], {what.name});
+    Poses one = poses(model(i), batch.items[i], {what.name});
     std::vector<double>& from = one.*what.values;
     if (batch.items.size() == 1 && from.size() == size) return std::move(from);
     if (i == 0) all.assign(batch.items.size() * size, std::numeric_limits<double>::quiet_NaN());
@@ -106,16 +107,16 @@ RolloutOptions options_with(RolloutOptions options, const TrajectoryBatch* steps
 }
 
 // Sensor values at every state: batch x rows x nsensordata, NaN where a rollout did not get to.
-nb::ndarray<nb::numpy, double> sensors_of(const Model& model, const TrajectoryBatch& batch,
+nb::ndarray<nb::numpy, double> sensors_of(const ModelOf& model, const TrajectoryBatch& batch,
                                           Signals& signals) {
   const auto rows = static_cast<size_t>(batch.nstep) + 1,
-             width = static_cast<size_t>(model.nsensordata());
+             width = static_cast<size_t>(model(0).nsensordata());
   auto all = signals.run([&] {
     std::vector<double> numbers(batch.items.size() * rows * width,
                                 std::numeric_limits<double>::quiet_NaN());
     for (size_t i = 0; i < batch.items.size(); i++) {
       if (signals.raised()) throw Interrupted("sensordata: interrupted");
-      const std::vector<double> one = sensordata(model, batch.items[i]);
+      const std::vector<double> one = sensordata(model(i), batch.items[i]);
       std::copy(one.begin(), one.end(), numbers.begin() + static_cast<ptrdiff_t>(i * rows * width));
     }
     return numbers;
@@ -189,19 +190,33 @@ void bind_rollout(nb::module_& m) {
       .def_prop_ro("warnings", each([](const Trajectory& t) { return t.warnings; }))
       .def(
           "to_bytes",
-          [](const TrajectoryBatch& batch, const Model& model) {
-            const std::string bytes = to_bytes(model, batch.items);
-            return nb::bytes(bytes.data(), bytes.size());
+          [](const TrajectoryBatch& batch, const Model& model, const std::vector<Model>& models) {
+            std::vector<nb::bytes> out;
+            const auto add = [&](const std::string& bytes) {
+              out.emplace_back(bytes.data(), bytes.size());
+            };
+            if (models.empty()) add(to_bytes(model, batch.items));
+            for (size_t i = 0; i < models.size(); i++) {
+              add(to_bytes(models[i], std::span(batch.items).subspan(i, 1)));
+            }
+            return out;
           },
-          "model"_a, "The trajectories, with all that their gradients need.")
+          "model"_a, "models"_a, "The trajectories, with all that their gradients need.")
       .def_static(
           "from_bytes",
-          [](const Model& model, const nb::bytes& bytes, int nstep) {
-            return TrajectoryBatch{.items = trajectories_from_bytes(
-                                       model, std::string_view(bytes.c_str(), bytes.size())),
-                                   .nstep = nstep};
+          [](const Model& model, const std::vector<nb::bytes>& bytes, int nstep,
+             const std::vector<Model>& models) {
+            TrajectoryBatch out{.items = {}, .nstep = nstep};
+            for (size_t i = 0; i < bytes.size(); i++) {
+              for (Trajectory& t :
+                   trajectories_from_bytes(ModelOf(model, models)(i),
+                                           std::string_view(bytes[i].c_str(), bytes[i].size()))) {
+                out.items.push_back(std::move(t));
+              }
+            }
+            return out;
           },
-          "model"_a, "bytes"_a, "nstep"_a, "Reads what to_bytes gave.")
+          "model"_a, "bytes"_a, "nstep"_a, "models"_a, "Reads what to_bytes gave.")
       .def(
           "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
           nb::rv_policy::reference_internal, "What the solver of rollout i did.");
@@ -283,26 +298,29 @@ void bind_rollout(nb::module_& m) {
   m.def(
       "rollout_batch",
       [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread,
-         const TrajectoryBatch* steps_of, bool sensors) {
+         const TrajectoryBatch* steps_of, bool sensors, const std::vector<Model>& models) {
         Signals signals;
         return signals.run([&] {
           std::vector<RolloutInput> each_input;
           for (size_t i = 0; i < size; i++) each_input.push_back(inputs.at(i));
-          return TrajectoryBatch{
-              .items = rollout_batch(model, each_input, nstep,
-                                     options_with(signals.options(nthread), steps_of, sensors)),
-              .nstep = nstep};
+          const RolloutOptions options = options_with(signals.options(nthread), steps_of, sensors);
+          return TrajectoryBatch{.items = models.empty()
+                                              ? rollout_batch(model, each_input, nstep, options)
+                                              : rollout_batch(models, each_input, nstep, options),
+                                 .nstep = nstep};
         });
       },
       "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "steps_of"_a.none(),
-      "sensors"_a = false, "Rollouts on a pool of threads.");
+      "sensors"_a = false, "models"_a = std::vector<Model>(),
+      "Rollouts on a pool of threads; models: one each.");
   m.def(
       "sensordata",
-      [](const Model& model, const TrajectoryBatch& batch) {
+      [](const Model& model, const TrajectoryBatch& batch, const std::vector<Model>& models) {
         Signals signals;
-        return sensors_of(model, batch, signals);
+        return sensors_of(ModelOf(model, models), batch, signals);
       },
-      "model"_a, "trajectories"_a, kOwner, "Sensor values at every state.");
+      "model"_a, "trajectories"_a, "models"_a = std::vector<Model>(), kOwner,
+      "Sensor values at every state.");
   m.def(
       "sensor_range",
       [](const Model& model, const std::string& name) {
@@ -312,24 +330,27 @@ void bind_rollout(nb::module_& m) {
       "model"_a, "name"_a, "Where the numbers of a sensor begin in sensordata, and how many.");
   m.def(
       "poses",
-      [](const Model& model, const TrajectoryBatch& batch, const std::string& name) {
+      [](const Model& model, const TrajectoryBatch& batch, const std::string& name,
+         const std::vector<Model>& models) {
         Signals signals;
         const Observable& what = observable(name);
         std::vector<double> all =
-            signals.run([&] { return poses_of(model, batch, what, signals); });
+            signals.run([&] { return poses_of(ModelOf(model, models), batch, what, signals); });
         return new_array<double, ReadOnly>(
             std::move(all), {batch.items.size(), static_cast<size_t>(batch.nstep) + 1,
                              static_cast<size_t>(what.size(model))});
       },
-      "model"_a, "trajectories"_a, "name"_a,
+      "model"_a, "trajectories"_a, "name"_a, "models"_a = std::vector<Model>(),
       "One observable at every state: batch x rows x width, read-only.");
   m.def(
       "constraint_forces",
-      [](const Model& model, const TrajectoryBatch& batch, size_t rollout, int step) {
+      [](const Model& model, const TrajectoryBatch& batch, size_t rollout, int step,
+         const std::vector<Model>& models) {
         const nb::gil_scoped_release no_gil;
-        return constraint_forces(model, batch.items.at(rollout), step);
+        return constraint_forces(ModelOf(model, models)(rollout), batch.items.at(rollout), step);
       },
-      "model"_a, "trajectories"_a, "rollout"_a, "step"_a, "Constraint forces of one step.");
+      "model"_a, "trajectories"_a, "rollout"_a, "step"_a, "models"_a = std::vector<Model>(),
+      "Constraint forces of one step.");
 }
 
 }  // namespace diffmj::python

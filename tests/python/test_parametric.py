@@ -1,5 +1,7 @@
 """Simulators as a function of what an MJCF says, and gradients in that."""
 
+import pickle
+
 import diffmj
 import mujoco
 import numpy as np
@@ -14,6 +16,10 @@ CUBE = """<mujoco><option timestep="0.004"/>
       <body name="arm" pos="0.1 0 0.1"><joint name="hinge" axis="0 1 0.3" damping="0.1"/>
         <geom name="arm" type="capsule" size="0.02 0.1" pos="0.1 0 0"/></body></body>
   </worldbody></mujoco>"""
+CART = """<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody>
+  <body><joint name="x" type="slide" axis="1 0 0" damping="0.5"/>
+    <geom name="cart" size="0.1" mass="3"/><site name="tip" pos="0.1 0 0"/></body></worldbody>
+  <actuator><motor joint="x"/></actuator></mujoco>"""
 STATE = {
     "qpos": np.array([0, 0, 0.095, 0.99, 0.08, -0.05, 0, 0.3]),
     "qvel": np.array([0.3, 0.2, -0.3, 0.4, -0.2, 0.1, 0.5]),
@@ -150,3 +156,50 @@ def test_with_parameters():
         sim.with_parameters({"friction": 1})
     with pytest.raises(diffmj.InputError, match="expected a dict"):
         sim.with_parameters([1])
+
+
+def test_every_rollout_has_parameters_of_its_own():
+    family = diffmj.ParametricSimulator(CART, ["cart/mass", "x/damping[0]"])
+    masses = np.array([1.0, 2.0, 4.0])
+    sim = family.at({"cart/mass": masses})
+    traj = sim.rollout(ctrl=[1.0], nstep=20, sensors=True)
+    assert traj.batch == 3
+    qpos_bar = np.zeros((3, 21, 1))
+    qpos_bar[:, -1] = 1
+    gradient = family.backward(traj, qpos=qpos_bar)
+    for i, mass in enumerate(masses):
+        one = family.at({"cart/mass": mass})
+        single = one.rollout(ctrl=[1.0], nstep=20)
+        assert np.array_equal(single.qpos, traj.qpos[i])
+        assert np.array_equal(single.site_xpos, traj.site_xpos[i])
+        expected = family.backward(single, qpos=qpos_bar[0])
+        assert {k: x[i] for k, x in gradient.items()} == pytest.approx(expected, rel=1e-12)
+    # pickles with its models
+    again = pickle.loads(pickle.dumps(traj))
+    assert np.array_equal(again.backward(qpos=qpos_bar).ctrl, traj.backward(qpos=qpos_bar).ctrl)
+    with pytest.raises(diffmj.InputError, match="a batch of 2, but the simulator has parameters"):
+        sim.rollout(qpos=np.zeros((2, 1)), nstep=3)
+    with pytest.raises(diffmj.InputError, match="for each of 3 rollouts"):
+        sim.linearize()
+    with pytest.raises(diffmj.InputError, match="batches differ"):
+        family.at({"cart/mass": masses, "x/damping": [0.1, 0.2]})
+    with pytest.raises(diffmj.InputError, match=r"expected \(2,\), or \(B, 2\)"):
+        family.at(np.zeros((3, 3)))
+
+
+def test_fields_of_every_rollout():
+    sim = diffmj.Simulator(CART)
+    mass = np.array([[0.0, 1.0], [0.0, 2.0]])
+    many = sim.with_parameters({"body_mass": mass, "opt.gravity": [0.1, 0, 0]})
+    traj = many.rollout(qvel=np.array([[1.0], [2.0]]), nstep=5)
+    gradient = traj.backward(final={"qpos": np.ones((2, 1))}, params=["body_mass"])
+    for i in range(2):
+        one = sim.with_parameters({"body_mass": mass[i], "opt.gravity": [0.1, 0, 0]})
+        single = one.rollout(qvel=[i + 1.0], nstep=5)
+        assert np.array_equal(single.qpos, traj.qpos[i])
+        expected = single.backward(final={"qpos": np.ones(1)}, params=["body_mass"])
+        assert np.array_equal(expected.params["body_mass"], gradient.params["body_mass"][i])
+    with pytest.raises(diffmj.InputError, match="for each of 2 rollouts"):
+        many.with_parameters({"body_mass": mass[0]})
+    with pytest.raises(diffmj.InputError, match="with values for every rollout"):
+        sim.with_parameters({"body_mass": np.zeros((2, 3))})

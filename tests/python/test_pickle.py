@@ -129,15 +129,18 @@ def test_another_process(tmp_path):
 
 def test_what_does_not_fit_is_refused():
     sim, traj = drop()
-    model, record = sim._model, traj._record.to_bytes(sim._model)
-    read = diffmj._diffmj.TrajectoryBatch.from_bytes
+    model, [record] = sim._model, traj._record.to_bytes(sim._model, [])
+
+    def read(model, record, nstep):
+        return diffmj._diffmj.TrajectoryBatch.from_bytes(model, [record], nstep, [])
+
     other = diffmj.Simulator(CUBE)._model
     with pytest.raises(diffmj.InputError, match="another model"):
         read(other, record, traj.nstep)
     with pytest.raises(diffmj.InputError, match="another integrator"):
         read(diffmj.Simulator(DROP, "RK4")._model, record, traj.nstep)
     with pytest.raises(diffmj.InputError, match="another model"):
-        traj._record.to_bytes(other)
+        traj._record.to_bytes(other, [])
     for end in (len(record) - 1, len(record) // 2, 80):
         with pytest.raises(diffmj.InputError, match="not complete"):
             read(model, record[:end], traj.nstep)
