@@ -69,13 +69,19 @@ class ParametricModel {
     std::vector<Entry> entries_;
     int size_ = 0;
   };
-  // Two compilations per parameter, four of a function, on threads. Throws UnsupportedError naming
-  // the parameter and the field if one acts on the motion and has no derivative, InputError if a
-  // function is not smooth in a parameter, or does not depend on it.
-  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0) const;
+  // Two compilations per parameter, four of a function, on threads, the first time. Afterwards two
+  // in all, as long as the model's numbers are affine in θ but for those that mj_setConst derives;
+  // that is checked, and where it does not hold every parameter is compiled again.
+  // Throws UnsupportedError naming the parameter and the field if one acts on the motion and has no
+  // derivative, InputError if a function is not smooth in a parameter, or does not depend on it
+  // (unless allow_idle is true), or if a parameter is a friction loss of 0.
+  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0,
+                                  bool allow_idle = false) const;
 
  private:
   struct Impl;
+  ParametricModel(BuildModel build, std::span<const double> start, std::vector<std::string> names,
+                  const ModelOptions& options, std::vector<double> scales);
   std::shared_ptr<const Impl> impl_;
 };
 

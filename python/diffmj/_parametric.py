@@ -88,6 +88,7 @@ class ParametricSimulator:
         """
         self.nthread = nthread
         self._jacobian: tuple[bytes, Any] | None = None
+        self._allow_idle = False  # parameters that change nothing in the model
         if isinstance(start, str):
             raise InputError(
                 f"ParametricSimulator: start is a string, expected a list: ['{start}']"
@@ -177,7 +178,7 @@ class ParametricSimulator:
         if self._jacobian is None or self._jacobian[0] != key:
             # a Python function is called from this thread alone
             nthread = 1 if self._is_function else self.nthread
-            self._jacobian = (key, self._family.jacobian(theta, nthread))
+            self._jacobian = (key, self._family.jacobian(theta, nthread, self._allow_idle))
         return self._jacobian[1]
 
     def _theta(self, who: str, values: Mapping[str, float] | npt.ArrayLike) -> Array:
