@@ -23,6 +23,8 @@
 
 namespace diffmj {
 
+class AttributeModel;
+
 // Makes the model of some parameters; the caller owns it (mj_deleteModel). It is called by the
 // thread that calls at() or jacobian(). All of them must have
 // the same structure: numbers may differ, sizes and types may not.
@@ -74,14 +76,20 @@ class ParametricModel {
     std::vector<Entry> entries_;
     int size_ = 0;
   };
-  // Two compilations per parameter, on threads; four of a function, which is called by this thread
-  // alone. Throws UnsupportedError naming
-  // the parameter and the field if one acts on the motion and has no derivative, InputError if a
-  // function is not smooth in a parameter, or does not depend on it.
-  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0) const;
+  // Two compilations per parameter, on threads, or four of a function, which is called by this
+  // thread alone; that the first time. Afterwards two in all, as long as the model's numbers are
+  // affine in θ but for those that mj_setConst derives; that is checked, and where it does not hold
+  // every parameter is compiled again. Throws UnsupportedError naming the parameter and the field
+  // if one acts on the motion and has no derivative, InputError if a function is not smooth in a
+  // parameter, or does not depend on it (unless allow_idle is true), or if a parameter is a
+  // friction loss of 0.
+  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0,
+                                  bool allow_idle = false) const;
 
  private:
   struct Impl;
+  ParametricModel(BuildModel build, std::span<const double> start, std::vector<std::string> names,
+                  const ModelOptions& options, std::shared_ptr<const AttributeModel> attributes);
   std::shared_ptr<const Impl> impl_;
 };
 

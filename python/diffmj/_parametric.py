@@ -92,6 +92,7 @@ class ParametricSimulator:
         """
         self.nthread = nthread
         self._jacobian: tuple[bytes, Any] | None = None
+        self._allow_idle = False  # parameters that change nothing in the model
         if isinstance(start, str):
             raise InputError(
                 f"ParametricSimulator: start is a string, expected a list: ['{start}']"
@@ -170,7 +171,9 @@ class ParametricSimulator:
         if "params" in cotangents:
             raise InputError("backward: params is chosen by the parameters; leave it out")
         if theta.ndim == 2:
-            jacobians = [self._family.jacobian(row, self.nthread) for row in theta]
+            jacobians = [
+                self._family.jacobian(row, self.nthread, self._allow_idle) for row in theta
+            ]
         else:
             jacobians = [self._jacobian_at(theta)]
         fields = sorted({name for x in jacobians for name in x.fields})
@@ -216,7 +219,10 @@ class ParametricSimulator:
     def _jacobian_at(self, theta: Array) -> Any:
         key = theta.tobytes()
         if self._jacobian is None or self._jacobian[0] != key:
-            self._jacobian = (key, self._family.jacobian(theta, self.nthread))
+            self._jacobian = (
+                key,
+                self._family.jacobian(theta, self.nthread, self._allow_idle),
+            )
         return self._jacobian[1]
 
     def _theta(self, who: str, values: Mapping[str, float] | npt.ArrayLike) -> Array:

@@ -365,7 +365,9 @@ class Simulator:
 
         Finite differences must be taken on it, or they measure the noise of the solver.
         """
-        return self._like(self._model.tightened(), [x.tightened() for x in self._models])
+        tight = self._like(self._model.tightened(), [x.tightened() for x in self._models])
+        tight._theta = self._theta
+        return tight
 
     def with_parameters(self, params: Mapping[str, npt.ArrayLike]) -> Simulator:
         """The same model with other numbers in some fields of mjModel.

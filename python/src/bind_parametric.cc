@@ -21,9 +21,15 @@ BuildModel from_function(nb::callable function) {
       });
   return [shared](std::span<const double> theta) -> mjModel* {
     const nb::gil_scoped_acquire lock;
-    const nb::object made = (*shared)(std::vector<double>(theta.begin(), theta.end()));
-    const auto address = nb::cast<uintptr_t>(made.attr("_address"));
-    return mj_copyModel(nullptr, reinterpret_cast<const mjModel*>(address));
+    try {
+      const nb::object made = (*shared)(std::vector<double>(theta.begin(), theta.end()));
+      const auto address = nb::cast<uintptr_t>(made.attr("_address"));
+      return mj_copyModel(nullptr, reinterpret_cast<const mjModel*>(address));
+    } catch (nb::python_error& error) {
+      // what MjSpec.compile raises
+      if (!error.matches(PyExc_ValueError)) throw;
+      throw MujocoError(std::string("the model cannot be built: ") + error.what());
+    }
   };
 }
 
@@ -89,11 +95,12 @@ void bind_parametric(nb::module_& m) {
           "theta"_a, "The model of these parameters.")
       .def(
           "jacobian",
-          [](const ParametricModel& family, const Numbers& theta, int nthread) {
+          [](const ParametricModel& family, const Numbers& theta, int nthread, bool allow_idle) {
             const nb::gil_scoped_release no_gil;
-            return family.jacobian(span(theta), nthread);
+            return family.jacobian(span(theta), nthread, allow_idle);
           },
-          "theta"_a, "nthread"_a, "Derivatives of the fields of mjModel in the parameters.");
+          "theta"_a, "nthread"_a, "allow_idle"_a = false,
+          "Derivatives of the fields of mjModel in the parameters.");
 }
 
 }  // namespace diffmj::python

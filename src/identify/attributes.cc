@@ -260,6 +260,10 @@ AttributeModel::AttributeModel(const std::string& mjcf, std::span<const std::str
     if (r.index >= found.size) {
       fail(text, r.attribute + " has " + std::to_string(found.size) + " numbers");
     }
+    double scale = 0;
+    for (int i = 0; i < found.size; i++) {
+      if (std::isfinite(found.data[i])) scale = std::max(scale, std::abs(found.data[i]));
+    }
     const auto add = [&](int i) {
       if (!std::isfinite(found.data[i])) {
         fail(text, "it is not set in the MJCF; give it a value there to start from");
@@ -267,6 +271,7 @@ AttributeModel::AttributeModel(const std::string& mjcf, std::span<const std::str
       names_.push_back(r.element + "/" + r.attribute +
                        (found.size == 1 ? "" : "[" + std::to_string(i) + "]"));
       start_.push_back(found.data[i]);
+      scales_.push_back(scale);
     };
     if (r.index >= 0) {
       add(r.index);

@@ -28,6 +28,8 @@ class AttributeModel {
 
   const std::vector<std::string>& names() const { return names_; }  // with their numbers
   const std::vector<double>& start() const { return start_; }
+  // The largest number of the attribute that each belongs to: a zero in a quaternion is one of 1.
+  const std::vector<double>& scales() const { return scales_; }
 
   // The compiled model; the caller owns it. Threads may call it.
   mjModel* build(std::span<const double> values) const;
@@ -40,7 +42,7 @@ class AttributeModel {
 
   MjSpecPtr spec_;
   std::vector<std::string> names_;
-  std::vector<double> start_;
+  std::vector<double> start_, scales_;
 };
 
 }  // namespace diffmj

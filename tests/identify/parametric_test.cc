@@ -78,6 +78,72 @@ void check_each(const ParametricModel& family, const Scene& scene) {
   }
 }
 
+// dL/dθ of a loss whose gradient in every entry of every field is known
+Vector pulled_back(const ParametricModel& family, const ParametricModel::Jacobian& jacobian) {
+  const Model model = family.at(family.start());
+  Gradient gradient;
+  for (const std::string& field : jacobian.fields()) {
+    const auto [rows, width] = parameter_shape(model, field);
+    for (int i = 0; i < rows * width; i++) gradient.params[field].push_back(std::sin(1.0 + i));
+  }
+  return jacobian.pullback(gradient);
+}
+
+void expect_near(const Vector& a, const Vector& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); i++) {
+    EXPECT_NEAR(a[i], b[i], tolerance * std::max(1.0, std::abs(b[i]))) << i;
+  }
+}
+
+// numbers that are affine in θ have the slopes that they have at the start: two models tell
+TEST(Jacobian, IsPredictedWhereNumbersAreAffine) {
+  const Model base = zoo("humanoid").model;
+  int built = 0;
+  bool affine = true;
+  const BuildModel build = [&](std::span<const double> theta) {
+    built++;
+    mjModel* m = mj_copyModel(nullptr, base.mj());
+    m->dof_armature[7] = theta[0];
+    m->dof_damping[8] = affine ? theta[1] : std::exp(theta[1]);
+    m->body_mass[1] = theta[2];
+    m->body_inertia[9] = 1e-9 * theta[3];  // small beside those of other bodies
+    const std::unique_ptr<mjData, void (*)(mjData*)> d(mj_makeData(m), mj_deleteData);
+    mj_setConst(m, d.get());
+    return m;
+  };
+  const Vector start = {0.02, 1.0, 3.0, 2.0}, theta = {0.03, 1.5, 2.0, 2.5};
+  for (const bool is_affine : {true, false}) {
+    affine = is_affine;
+    const ParametricModel far(build, start), near(build, theta);
+    const Vector expected = pulled_back(near, near.jacobian(theta, 1));
+    (void)far.jacobian(start, 1);
+    built = 0;
+    const ParametricModel::Jacobian jacobian = far.jacobian(theta, 1);
+    EXPECT_EQ(built, affine ? 2 : 2 + 4 * 4);
+    // differences of inverse weights: rounding of 1e-13 over a step of 1e-6, of numbers up to 20
+    expect_near(pulled_back(far, jacobian), expected, 1e-5);
+    const Vector again = pulled_back(far, far.jacobian(theta, 2));
+    EXPECT_EQ(again, pulled_back(far, jacobian));
+  }
+}
+
+// where a number cannot be moved to both sides, one is taken
+TEST(Jacobian, AtTheEdgeOfWhatCompiles) {
+  const std::string xml = R"(<mujoco><worldbody><body><joint name="a" axis="0 1 0"/>
+    <geom type="box" size="0.1 0.2 0.3" pos="0.2 0 0" mass="1"/>
+    <geom name="ball" size="0.1" mass="0"/></body>
+    </worldbody></mujoco>)";
+  const std::vector<std::string> names = {"ball/mass"};
+  const ParametricModel family = ParametricModel::from_attributes(xml, names);
+  const Vector below = {-1e-9}, above = {0.1};
+  ASSERT_THROW((void)family.at(below), MujocoError);
+  const Vector at_edge = pulled_back(family, family.jacobian(family.start()));
+  const Vector moved = {1e-6};
+  expect_near(at_edge, pulled_back(family, family.jacobian(moved)), 1e-4);
+  EXPECT_NO_THROW((void)family.jacobian(above));
+}
+
 struct Case {
   std::string scene;
   std::vector<std::string> attributes;
@@ -345,6 +411,47 @@ TEST(AttributeErrors, NameTheAttribute) {
   // they act on the motion and have no gradient
   expect_error({"geom:cube/gap"}, "changes geom_gap of geom 'cube', which acts on the motion");
   expect_error({"option/timestep"}, "changes opt.timestep");
+}
+
+// a friction loss of 0 has no row, and one of a little more has one: a kink
+TEST(AttributeErrors, NameAFrictionLossOfZero) {
+  std::string xml = box();
+  const std::string at = " frictionloss=\"0.02\"";
+  xml.erase(xml.find(at), at.size());
+  const std::vector<std::string> names = {"hinge/damping", "hinge/armature", "hinge/frictionloss"};
+  const ParametricModel family = ParametricModel::from_attributes(xml, names);
+  Vector theta = family.start();
+  for (int i = 0; i < 2; i++) {  // at the start by differences, elsewhere from the slopes there
+    try {
+      (void)family.jacobian(theta);
+      ADD_FAILURE();
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("'hinge/frictionloss': dof_frictionloss[6] is 0"),
+                std::string::npos)
+          << error.what();
+    }
+    theta[0] *= 1.1;
+  }
+  theta[2] = 0.02;
+  EXPECT_NO_THROW((void)family.jacobian(theta));
+}
+
+// the axes of a body with two equal moments of inertia: another mass, others
+TEST(AttributeErrors, NameAxesThatJump) {
+  const std::string xml = R"(<mujoco><worldbody><body name="cross"><joint axis="0 1 0"/>
+    <geom name="a" type="box" size="0.3 0.02 0.02" mass="1"/>
+    <geom name="b" type="box" size="0.02 0.02 0.3" mass="1"/></body></worldbody></mujoco>)";
+  const std::vector<std::string> names = {"a/mass"};
+  const ParametricModel family = ParametricModel::from_attributes(xml, names);
+  try {
+    (void)family.jacobian(family.start());
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("body_iquat of body 'cross' jumps"), std::string::npos)
+        << error.what();
+  }
+  const Vector other = {1.1};
+  EXPECT_NO_THROW((void)family.jacobian(other));
 }
 
 TEST(AttributeErrors, NameTheParameterOfAFunction) {

@@ -74,6 +74,14 @@ def test_gradient_matches_differences_of_recompiled_rollouts(source):
         assert grad[name] * theta[i] == pytest.approx(expected, rel=1e-5, abs=max(1e-7, 10 * error))
 
 
+def test_tightened_simulators_keep_their_parameters():
+    family = diffmj.ParametricSimulator(CUBE, ["hinge/damping"])
+    sim = family.at({"hinge/damping": 0.3})
+    bar = {"final": {"qvel": np.ones(7)}}
+    tight = family.backward(sim.tightened().rollout(**STATE), **bar)
+    assert tight == pytest.approx(family.backward(sim.rollout(**STATE), **bar), rel=1e-6)
+
+
 def test_batch():
     family = diffmj.ParametricSimulator(CUBE, ["hinge/damping"])
     sim = family.at({"hinge/damping": 0.3})
@@ -136,6 +144,16 @@ def test_errors():
     traj = mesh.at().rollout(nstep=1)
     with pytest.raises(diffmj.UnsupportedError, match="'size' changes mesh_vert"):
         mesh.backward(traj, final={"qvel": np.ones(13)})
+    # a friction loss of 0 has no row
+    loss = diffmj.ParametricSimulator(CUBE, ["hinge/frictionloss"])
+    with pytest.raises(diffmj.InputError, match=r"dof_frictionloss\[6\] is 0, where MuJoCo leaves"):
+        loss.backward(loss.at().rollout(**STATE), final={"qvel": np.ones(7)})
+    # what MjSpec.compile raises, with the parameter's name
+    negative = diffmj.ParametricSimulator(
+        lambda values: side({**values, "damping": 0.1}), {"side": 0.2}
+    )
+    with pytest.raises(diffmj.MujocoError, match="the model cannot be built"):
+        negative.at({"side": -1})
     broken = diffmj.ParametricSimulator(fails, {"side": 0.2})
     with pytest.raises(RuntimeError, match="no such cube"):
         broken.at({"side": 0.3})

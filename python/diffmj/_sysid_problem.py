@@ -1,0 +1,362 @@
+"""The residual of mujoco.sysid and its derivatives, from rollouts by diffmj.
+
+With the predicted signals y = (sensordata, states) of one measured rollout,
+
+    r = F(y(θ), θ),     J = ∂F/∂y · dy/dθ + ∂F/∂θ,     ∇ ½|r|² = (dy/dθ)ᵀ (∂F/∂y)ᵀ r + (∂F/∂θ)ᵀ r
+
+F windows, resamples, weights and normalises: mujoco.sysid's own functions. dy/dθ is diffmj's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from mujoco import sysid
+
+from ._arrays import Array
+from ._errors import RolloutError, UnsupportedError
+from ._parametric import ParametricSimulator
+from ._sysid_signals import SignalMap, coordinates
+from ._trajectory import Trajectory
+
+_FULL = int(mujoco.mjtState.mjSTATE_FULLPHYSICS.value)
+# relative; what is differentiated so is a function of arrays, not a simulation
+_STEP = 1e-6
+
+
+class Rollouts:
+    """Measured rollouts of one model and of one length."""
+
+    def __init__(
+        self,
+        family: ParametricSimulator,
+        measured: Sequence[sysid.SystemTrajectory],
+        numbers: Sequence[int],
+        controls: Sequence[Array],
+    ):
+        self.family, self.measured, self.numbers = family, measured, numbers
+        state = np.stack([x.initial_state for x in measured])
+        sim = family._base
+        cuts = np.cumsum([1, sim.nq, sim.nv])
+        self.time = state[:, 0]
+        self.qpos, self.qvel, self.act = np.split(state[:, 1:], cuts[1:] - 1, axis=1)
+        self.ctrl = np.stack(controls)
+
+    def rollout(self, x: Array) -> Trajectory:
+        return self.family.at(x).rollout(
+            self.qpos,
+            self.qvel,
+            self.act if self.act.shape[1] else None,
+            ctrl=self.ctrl,
+            time=self.time,
+            nstep=self.ctrl.shape[1],
+            sensors=True,
+        )
+
+
+class Group:
+    """Of one ModelSequences: its models as a function of the parameters, and its rollouts."""
+
+    def __init__(self, sequences: Any, params: Any, options: dict[str, Any], nthread: int):
+        self.options = options
+        self.params = params.copy()
+        self.last: mujoco.MjModel | None = None
+
+        def build(values: dict[str, float]) -> mujoco.MjModel:
+            self.params.update_from_vector(np.array(list(values.values())))
+            self.last = options["build_model"](self.params, sequences.spec)
+            return self.last
+
+        names = params.get_non_frozen_parameter_names()
+        start = dict(zip(names, params.as_vector().tolist(), strict=True))
+        self.family = ParametricSimulator(build, start, nthread=nthread)
+        self.family._allow_idle = True  # a delay, or a parameter of another group
+        model = self.model = self.last
+        if mujoco.mj_stateSize(model, _FULL) != 1 + model.nq + model.nv + model.na:
+            raise UnsupportedError(
+                "the state of the model has a history (delayed controls or sensors), or a plugin's "
+                "state, which diffmj cannot differentiate"
+            )
+        qpos, qvel, act, _ = sysid.TimeSeries.compute_all_state_mappings(model)
+        self.state_mapping = qpos | qvel | act
+        self.sensor_mapping = sysid.TimeSeries.compute_all_sensor_mapping(model)
+        self.measured = list(sequences.measured_rollout)
+        controls = []
+        for one in self.measured:
+            control = one.control
+            if options["resample_true"]:
+                control = control.resample(target_dt=model.opt.timestep)
+            controls.append(control.data[:-1])
+        # rollouts of one length run together, on threads
+        lengths = [len(x) for x in controls]
+        self.rollouts = [
+            Rollouts(
+                self.family,
+                [self.measured[i] for i in of_length],
+                of_length,
+                [controls[i] for i in of_length],
+            )
+            for length in sorted(set(lengths))
+            for of_length in [[i for i, n in enumerate(lengths) if n == length]]
+        ]
+
+    def signals_to_residual(
+        self, number: int, x: Array, model: mujoco.MjModel, state: Array, sensordata: Array
+    ) -> Array:
+        """F of the measured rollout with this number; state: (nstep, 1 + nq + nv + na)."""
+        options, measured = self.options, self.measured[number].sensordata
+        predicted = sysid.TimeSeries(state[:, 0], sensordata, self.sensor_mapping)
+        if options["modify_residual"] is not None:
+            self.params.update_from_vector(x)
+            modified = options["modify_residual"](
+                self.params, predicted, measured, model, options["return_pred_all"], state=state
+            )
+            return np.asarray(modified[0]).ravel()
+        states = sysid.TimeSeries(state[:, 0], state[:, 1:], self.state_mapping)
+        measured, predicted = sysid.construct_ts_from_defaults(
+            states, predicted, measured, options["enabled_observations"]
+        )
+        if options["resample_true"]:
+            measured = sysid.apply_delayed_ts_window(measured, predicted, 0.0, 0.0)
+            predicted = predicted.resample(measured.times)
+            data = measured.data
+        else:
+            data = measured.data[1:]
+        residual = sysid.weighted_diff(
+            predicted_data=predicted.data,
+            measured_data=data,
+            model=model,
+            sensor_weights=options["sensor_weights"],
+        )
+        return sysid.normalize_residual(residual, data).ravel()
+
+
+class Signals:
+    """What one rollout predicts: rows of mujoco.rollout, sensors at the state before each step and
+    the state after it."""
+
+    def __init__(self, trajectory: Trajectory, i: int, model: mujoco.MjModel):
+        rows = (trajectory.time, trajectory.qpos, trajectory.qvel, trajectory.act)
+        self.state = np.column_stack([x[i, 1:] for x in rows])
+        self.sensordata = trajectory.sensordata[i, :-1]
+        self.model = model
+
+
+class Problem:
+    """All of them: the residual, its Jacobian and the gradient of half its square."""
+
+    def __init__(self, params: Any, options: dict[str, Any], nthread: int):
+        self.groups = [Group(x, params, options, nthread) for x in options["models_sequences"]]
+        self.evaluations = {"residual": 0, "jacobian": 0, "gradient": 0}
+        self._kept: tuple[bytes, list[Any]] | None = None
+        lower, upper = params.get_bounds()
+        span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+        self._span = np.maximum(1e-3 * span, 1e-3 * np.minimum(1.0, np.abs(params.as_vector())))
+
+    def _rollouts(self, x: Array) -> list[tuple[Group, Rollouts, Trajectory, list[Signals]]]:
+        """Kept for the next call: a Jacobian follows the residual at the same point."""
+        key = x.tobytes()
+        if self._kept is None or self._kept[0] != key:
+            out = []
+            for group in self.groups:
+                for rollouts in group.rollouts:
+                    trajectory = rollouts.rollout(x)
+                    if not np.all(trajectory.ok):
+                        first = int(np.flatnonzero(~np.asarray(trajectory.ok))[0])
+                        raise RolloutError(trajectory.message[first])
+                    model = group.last
+                    signals = [Signals(trajectory, i, model) for i in range(trajectory.batch)]
+                    out.append((group, rollouts, trajectory, signals))
+            self._kept = (key, out)
+        return self._kept[1]
+
+    def _in_order(self, parts: dict[tuple[int, int], Array]) -> Array:
+        """Of all rollouts, in the order of mujoco.sysid."""
+        return np.concatenate([parts[key] for key in sorted(parts)])
+
+    def residual(self, x: Array) -> Array:
+        self.evaluations["residual"] += 1
+        parts = {}
+        for group, rollouts, _, signals in self._rollouts(x):
+            for number, y in zip(rollouts.numbers, signals, strict=True):
+                parts[self.groups.index(group), number] = group.signals_to_residual(
+                    number, x, y.model, y.state, y.sensordata
+                )
+        return self._in_order(parts)
+
+    def jacobian(self, x: Array) -> Array:
+        """(number of residuals, number of parameters). The derivatives of single steps cost one
+        pullback per number of the state and per sensor, whatever the number of parameters; they
+        are then multiplied forwards in time."""
+        self.evaluations["jacobian"] += 1
+        parts = {}
+        for group, rollouts, trajectory, signals in self._rollouts(x):
+            needed = needed_sensors(group, rollouts.numbers[0], x, signals[0])
+            steps = single_steps(rollouts.family, trajectory, rollouts.ctrl, needed)
+            for i, (number, y) in enumerate(zip(rollouts.numbers, signals, strict=True)):
+                state_dot, sensor_dot = steps.forwards(i, y)
+                parts[self.groups.index(group), number] = self._directional(
+                    group, number, x, y, state_dot, sensor_dot
+                )
+        return self._in_order(parts)
+
+    def _directional(
+        self, group: Group, number: int, x: Array, y: Signals, state_dot: Array, sensor_dot: Array
+    ) -> Array:
+        """Derivatives of F along the tangents (n, rows, numbers) of its arguments. mujoco.sysid's
+        own is affine: every step is exact. A function of the user's takes a small one."""
+        foreign = group.options["modify_residual"] is not None
+        columns = []
+        for k in range(x.size):
+            step = _STEP * max(abs(x[k]), self._span[k]) if foreign else 1.0
+            moved = np.zeros(x.size)
+            moved[k] = step
+            ends = [
+                group.signals_to_residual(
+                    number,
+                    x + sign * moved if foreign else x,
+                    y.model,
+                    y.state + sign * step * state_dot[k],
+                    y.sensordata + sign * step * sensor_dot[k],
+                )
+                for sign in (1, -1)
+            ]
+            columns.append((ends[0] - ends[1]) / (2 * step))
+        return np.column_stack(columns)
+
+    def gradient(self, x: Array) -> tuple[float, Array]:
+        """½|r|² and its gradient: one backward sweep, whatever the number of parameters."""
+        self.evaluations["gradient"] += 1
+        loss, total = 0.0, np.zeros(x.size)
+        for group, rollouts, trajectory, signals in self._rollouts(x):
+            bars = {"sensordata": np.zeros(trajectory.sensordata.shape)}
+            for name in ("qpos", "qvel", "act"):
+                bars[name] = np.zeros(getattr(trajectory, name).shape)
+            for i, (number, y) in enumerate(zip(rollouts.numbers, signals, strict=True)):
+                residual, direct = self._add_cotangents(group, number, x, y, bars, i)
+                loss += 0.5 * float(residual @ residual)
+                total += direct
+            given = {name: bar for name, bar in bars.items() if bar.any()}
+            if given:
+                rows = rollouts.family.backward(trajectory, **given)
+                total += np.array([np.sum(rows[name]) for name in rollouts.family.names])
+        return loss, total
+
+    def _add_cotangents(
+        self, group: Group, number: int, x: Array, y: Signals, bars: dict[str, Array], i: int
+    ) -> tuple[Array, Array]:
+        def function(state: Array, sensordata: Array, at: Array = x) -> Array:
+            return group.signals_to_residual(number, at, y.model, state, sensordata)
+
+        residual = function(y.state, y.sensordata)
+        kept = getattr(group, "signal_maps", {})
+        if number not in kept:
+            kept[number] = SignalMap(function, y.state, y.sensordata)
+        direct = np.zeros(x.size)
+        if group.options["modify_residual"] is None:
+            group.signal_maps = kept  # it does not depend on the parameters
+        else:
+            for k in range(x.size):
+                moved = np.zeros(x.size)
+                moved[k] = _STEP * max(abs(x[k]), self._span[k])
+                ends = [function(y.state, y.sensordata, x + s * moved) for s in (1, -1)]
+                direct[k] = residual @ (ends[0] - ends[1]) / (2 * moved[k])
+        state_bar, sensor_bar = kept[number].pullback(residual)
+        bars["sensordata"][i, :-1] += sensor_bar
+        nq, nv = bars["qpos"].shape[-1], bars["qvel"].shape[-1]
+        for name, part in zip(
+            ("qpos", "qvel", "act"), np.split(state_bar[:, 1:], [nq, nq + nv], axis=1), strict=True
+        ):
+            bars[name][i, 1:] += part
+        return residual, direct
+
+
+class Steps:
+    """Derivatives of single steps: A (T, n, n) and b (T, n, p) of the state in the tangent space, C
+    (T, m, n) and d (T, m, p) of the sensors that matter; T steps of each of B rollouts."""
+
+    def __init__(self, batch: int, needed: Array, derivatives: Sequence[Array]):
+        self.needed = needed
+        self.A, self.b, self.C, self.d = (
+            x.reshape(batch, len(x) // batch, *x.shape[1:]) for x in derivatives
+        )
+
+    def forwards(self, i: int, y: Signals) -> tuple[Array, Array]:
+        """Tangents (p, rows, numbers) of states and sensors of rollout i."""
+        nstep, n, p = self.b[i].shape
+        tangent = np.zeros((n, p))
+        state = np.zeros((nstep, n, p))
+        sensors = np.zeros((p, *y.sensordata.shape))
+        for t in range(nstep):
+            sensors[:, t, self.needed] = (self.C[i, t] @ tangent + self.d[i, t]).T
+            tangent = state[t] = self.A[i, t] @ tangent + self.b[i, t]
+        return coordinates(y.model, y.state, state), sensors
+
+
+def needed_sensors(group: Group, number: int, x: Array, y: Signals) -> Array:
+    """Numbers of sensordata that the residual depends on."""
+    here = group.signals_to_residual(number, x, y.model, y.state, y.sensordata)
+    out = []
+    for j in range(y.sensordata.shape[1]):
+        moved = y.sensordata.copy()
+        moved[:, j] += 1
+        there = group.signals_to_residual(number, x, y.model, y.state, moved)
+        if not np.array_equal(here, there):
+            out.append(j)
+    return np.array(out, dtype=int)
+
+
+def single_steps(
+    family: ParametricSimulator, trajectory: Trajectory, ctrl: Array, needed: Array
+) -> Steps:
+    """All steps of a batch of rollouts as rollouts of one step, and one pullback of all of them per
+    row of the Jacobians."""
+    sim = trajectory._sim
+    batch, nstep = trajectory.batch, trajectory.nstep
+    begin = {
+        name: getattr(trajectory, name)[:, :-1].reshape(batch * nstep, -1)
+        for name in ("qpos", "qvel", "act")
+        if getattr(trajectory, name).shape[-1]
+    }
+    ones = sim.rollout(
+        **begin,
+        ctrl=ctrl.reshape(batch * nstep, 1, -1),
+        time=trajectory.time[:, :-1].reshape(-1),
+        nstep=1,
+    )
+    jacobian = family._jacobian_at(sim._theta)
+    rows = len(ones.time)
+
+    def pullback(**cotangents: Any) -> tuple[Array, Array]:
+        g = ones.backward(**cotangents, params=jacobian.fields)
+        fields = {k: np.ascontiguousarray(v).reshape(rows, -1) for k, v in g.params.items()}
+        return np.hstack([g.qpos_tangent, g.qvel, g.act]), jacobian.pullback(fields, rows)
+
+    def unit(size: int, j: int) -> Array:
+        out = np.zeros((rows, size))
+        out[:, j] = 1
+        return out
+
+    nv, na, n = sim.nv, sim.na, 2 * sim.nv + sim.na
+    p = len(family.names)
+    A, b = np.zeros((rows, n, n)), np.zeros((rows, n, p))
+    for j in range(nv):
+        A[:, nv + j], b[:, nv + j] = pullback(final={"qvel": unit(nv, j)})
+    for j in range(na):
+        A[:, 2 * nv + j], b[:, 2 * nv + j] = pullback(final={"act": unit(na, j)})
+    if sim.nq == nv and sim.integrator in ("Euler", "implicit", "implicitfast"):
+        # q' = q + h v'
+        A[:, :nv], b[:, :nv] = sim.timestep * A[:, nv : 2 * nv], sim.timestep * b[:, nv : 2 * nv]
+        A[:, range(nv), range(nv)] += 1
+    else:
+        for j in range(nv):
+            A[:, j], b[:, j] = pullback(final={"qpos_tangent": unit(nv, j)})
+    C, d = np.zeros((rows, len(needed), n)), np.zeros((rows, len(needed), p))
+    for k, j in enumerate(needed):
+        bar = np.zeros((rows, 2, sim.nsensordata))
+        bar[:, 0, j] = 1
+        C[:, k], d[:, k] = pullback(sensordata=bar)
+    return Steps(batch, needed, (A, b, C, d))
