@@ -28,3 +28,13 @@ def test_links(page):
         assert target.exists(), f"{link}: no such file"
         if anchor:
             assert anchor in anchors(target), f"{link}: no such heading"
+
+
+def test_examples_of_identification_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "identification.md").read_text()
+    names: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)
+    assert (tmp_path / "report.html").exists()
+    assert names["fit"].values == pytest.approx({"elbow/damping[0]": 0.1, "bob/mass": 0.8}, 1e-3)
