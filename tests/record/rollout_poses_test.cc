@@ -40,7 +40,7 @@ TEST(RolloutPoses, NeedOneEntryPerRollout) {
 }
 
 TEST(RolloutWithoutStages, HasTheSameStatesAndGradient) {
-  for (const char* name : {"humanoid", "tendon_wrap"}) {
+  for (const char* name : {"humanoid", "hand"}) {
     const Scene scene = zoo(name);
     const Trajectory t = rollout(scene.model, scene.input(), kSteps),
                      bare = rollout(scene.model, scene.input(), kSteps, {.keep_stages = false});
