@@ -30,6 +30,22 @@ _require_mujoco()  # before the extension is loaded: it must not meet another ve
 from . import _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
+from ._cost import (  # noqa: E402
+    ControlEffort,
+    ControlRate,
+    Cost,
+    CostBatch,
+    Distance,
+    ForceEffort,
+    FrameVelocity,
+    JointPosition,
+    JointVelocity,
+    Orientation,
+    OwnCost,
+    SensorValue,
+    SiteDistance,
+    Term,
+)
 from ._errors import (  # noqa: E402
     ChatterWarning,
     DivergedError,
@@ -48,6 +64,7 @@ from ._errors import (  # noqa: E402
 )
 from ._identify import Fit, FitIteration, identify  # noqa: E402
 from ._parametric import ParametricSimulator  # noqa: E402
+from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
@@ -81,30 +98,49 @@ __all__ = [
     "ConstraintForces",
     "ConstraintKinks",
     "Contact",
+    "ControlEffort",
+    "ControlRate",
+    "Cost",
+    "CostBatch",
+    "Distance",
     "DivergedError",
     "Error",
     "Event",
     "FallbackWarning",
     "Fit",
     "FitIteration",
+    "ForceEffort",
+    "FrameVelocity",
     "Gradient",
     "GradientWarning",
     "GrazingWarning",
     "InputError",
+    "JointPosition",
+    "JointVelocity",
     "Kink",
+    "MpcPlan",
+    "MpcRun",
     "MujocoError",
+    "Orientation",
     "OutOfMemoryError",
+    "OwnCost",
     "ParametricSimulator",
+    "Plan",
+    "PlanIteration",
+    "Planner",
     "Recording",
     "RolloutError",
     "Segment",
+    "SensorValue",
     "Simulator",
+    "SiteDistance",
     "SolverSteps",
     "State",
     "StepBudgetError",
     "StepSizeError",
     "StiffWarning",
     "Target",
+    "Term",
     "Trajectory",
     "UnsupportedError",
     "__version__",
@@ -114,6 +150,7 @@ __all__ = [
     "parameter_names",
     "plot_steps",
     "resample",
+    "run_mpc",
     "segments",
     "split",
 ]
