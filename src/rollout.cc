@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "base/parallel.h"
 #include "base/require.h"
@@ -13,6 +14,7 @@
 #include "model/workspace.h"
 #include "record/adaptive.h"
 #include "record/input.h"
+#include "record/pose_reader.h"
 #include "record/recorder.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
@@ -53,7 +55,8 @@ struct Kept {
   bool tendons;
   size_t contacts;  // bytes
 };
-Kept kept_of(const Model& model, int nstep, size_t nrollout) {
+Kept kept_of(const Model& model, int nstep, size_t nrollout, bool keep) {
+  if (!keep) return {false, 0};
   return {keeps_tendons(model, nstep, nrollout), contact_bytes(model, nrollout)};
 }
 
@@ -64,7 +67,8 @@ bool steps_sense(const Model& model) {
 }
 
 Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int nstep,
-                           const Kept& kept, bool sensors, StopSignal& stop) {
+                           const Kept& kept, bool sensors, const PoseReader* poses,
+                           StopSignal& stop) {
   const mjModel* m = model.mj();
   mjModel sensing = *m;  // of the pointers
   if (sensors) sensing.opt.disableflags &= ~mjDSBL_SENSOR;
@@ -133,6 +137,7 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
     std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
     record_state(d->time, d->qpos, d->qvel, d->act, done + 1, t);
     record_contacts(d, kept.contacts, t);
+    if (poses) poses->read(d, done);
     t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
     if (tendons.numbers > 0) {
       const auto i = static_cast<size_t>(done);
@@ -143,8 +148,12 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
   resize_rows(done, tendons, t);  // drops the rows of steps that were not completed
   t.nstep = done;
   t.next_warmstart.assign(d->qacc_warmstart, d->qacc_warmstart + t.nv);
-  if (sensors && t.ok()) {
+  if (poses && t.ok()) {
     // the last state, which no step begins with
+    poses->evaluate(d);
+    poses->read(d, done);
+  }
+  if (sensors && t.ok()) {
     evaluate_sensors_at(model, state_input(t, done), *workspace);
     t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
   } else {
@@ -153,16 +162,30 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
   return t;
 }
 
+// poses: where those of this rollout go; null: they are not asked for
 Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
-                       const RolloutOptions& options, StopSignal& stop) {
-  if (options.sensors && steps_sense(model)) {
-    return steps_of_mujoco(model, input, nstep, kept, true, stop);
-  }
-  Trajectory t = model.is_adaptive()
-                     ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
-                     : steps_of_mujoco(model, input, nstep, kept, false, stop);
-  if (options.sensors && t.ok()) t.sensordata = sensordata(model, t);
+                       const RolloutOptions& options, Poses* poses, StopSignal& stop) {
+  const bool sense = options.sensors && steps_sense(model);
+  const bool leave = poses && steps_leave_poses(model) && !cfd_forward(model.impl());
+  std::optional<PoseReader> reader;
+  if (leave) reader.emplace(model, options.observables, nstep, *poses);
+  Trajectory t =
+      model.is_adaptive()
+          ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
+          : steps_of_mujoco(model, input, nstep, kept, sense, leave ? &*reader : nullptr, stop);
+  if (options.sensors && !sense && t.ok()) t.sensordata = sensordata(model, t);
+  if (poses && !leave && t.ok()) *poses = diffmj::poses(model, t, options.observables);
   return t;
+}
+
+void require_poses(size_t nrollout, const RolloutOptions& options) {
+  if (options.observables.empty() || options.poses.size() == nrollout) return;
+  throw InputError("rollout: poses has " + std::to_string(options.poses.size()) +
+                   " entries, expected one per rollout, " + std::to_string(nrollout));
+}
+
+Poses* poses_of(const RolloutOptions& options, size_t i) {
+  return options.observables.empty() ? nullptr : &options.poses[i];
 }
 
 }  // namespace
@@ -174,8 +197,10 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   if (options.sensors) require_sensor_values("rollout", model);
   require_steps_of("rollout", model, nstep, options.steps_of);
   require_memory("rollout", trajectory_bytes(model, nstep));
+  require_poses(1, options);
   StopSignal stop(options.interrupted, options.progress);
-  return rollout_one(model, input, nstep, kept_of(model, nstep, 1), options, stop);
+  return rollout_one(model, input, nstep, kept_of(model, nstep, 1, options.keep_stages), options,
+                     poses_of(options, 0), stop);
 }
 
 namespace {
@@ -194,11 +219,12 @@ std::vector<Trajectory> run_batch(ModelOf&& model_of, std::span<const RolloutInp
   std::vector<Trajectory> out(inputs.size());
   if (out.empty()) return out;
   require_memory("rollout", trajectory_bytes(model_of(0), nstep, inputs.size()));
-  const Kept kept = kept_of(model_of(0), nstep, inputs.size());
+  require_poses(inputs.size(), options);
+  const Kept kept = kept_of(model_of(0), nstep, inputs.size(), options.keep_stages);
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] = rollout_one(model_of(k), inputs[k], nstep, kept, options, s);
+    out[k] = rollout_one(model_of(k), inputs[k], nstep, kept, options, poses_of(options, k), s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
   return out;

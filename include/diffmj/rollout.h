@@ -162,6 +162,8 @@ struct Trajectory {
   bool ok() const { return outcome == Outcome::kSuccess; }
 };
 
+struct Poses;  // below
+
 struct RolloutOptions {
   int nthread = 0;  // of a batch; 0: as many as there are cores. Results do not depend on it.
   // Polled from the calling thread, at most every 50 ms; true stops the call. Empty: never.
@@ -173,6 +175,13 @@ struct RolloutOptions {
   const Trajectory* steps_of = nullptr;
   // Record what the sensors measure at every state.
   bool sensors = false;
+  // Poses and velocities at every state, as poses() gives them: the ones that are named, into one
+  // entry per rollout, whose memory is used again. Of MuJoCo's one-stage integrators they are read
+  // from the steps themselves.
+  std::vector<std::string> observables = {};
+  std::span<Poses> poses = {};
+  // Keep contacts and paths of tendons, so that a backward pass need not find them again.
+  bool keep_stages = true;
 };
 
 // nstep calls of mj_step, bit for bit; with an explicit Runge-Kutta method nstep intervals, each

@@ -30,6 +30,22 @@ _require_mujoco()  # before the extension is loaded: it must not meet another ve
 from . import _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
+from ._cost import (  # noqa: E402
+    ControlEffort,
+    ControlRate,
+    Cost,
+    CostBatch,
+    Distance,
+    ForceEffort,
+    FrameVelocity,
+    JointPosition,
+    JointVelocity,
+    Orientation,
+    OwnCost,
+    SensorValue,
+    SiteDistance,
+    Term,
+)
 from ._errors import (  # noqa: E402
     ChatterWarning,
     DivergedError,
@@ -49,6 +65,7 @@ from ._errors import (  # noqa: E402
 from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
 from ._parametric import ParametricSimulator  # noqa: E402
+from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
@@ -82,24 +99,42 @@ __all__ = [
     "ConstraintForces",
     "ConstraintKinks",
     "Contact",
+    "ControlEffort",
+    "ControlRate",
+    "Cost",
+    "CostBatch",
+    "Distance",
     "DivergedError",
     "Error",
     "Event",
     "FallbackWarning",
     "Fit",
     "FitIteration",
+    "ForceEffort",
+    "FrameVelocity",
     "Gradient",
     "GradientWarning",
     "GrazingWarning",
     "InputError",
+    "JointPosition",
+    "JointVelocity",
     "Kink",
+    "MpcPlan",
+    "MpcRun",
     "MujocoError",
+    "Orientation",
     "OutOfMemoryError",
+    "OwnCost",
     "ParametricSimulator",
+    "Plan",
+    "PlanIteration",
+    "Planner",
     "Recording",
     "RolloutError",
     "Segment",
+    "SensorValue",
     "Simulator",
+    "SiteDistance",
     "SolverSteps",
     "State",
     "StepBudgetError",
@@ -107,6 +142,7 @@ __all__ = [
     "StiffWarning",
     "Target",
     "TargetError",
+    "Term",
     "Trajectory",
     "UnsupportedError",
     "__version__",
@@ -116,6 +152,7 @@ __all__ = [
     "parameter_names",
     "plot_steps",
     "resample",
+    "run_mpc",
     "segments",
     "split",
 ]

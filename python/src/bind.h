@@ -38,6 +38,7 @@ void bind_check(nb::module_& m);
 void bind_parametric(nb::module_& m);
 void bind_fit(nb::module_& m);
 void bind_recording(nb::module_& m);
+void bind_plan(nb::module_& m);
 
 // An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
 using RowArray = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -148,6 +149,34 @@ class Signals {
       function(args...);
     } catch (nb::python_error& error) {
       error_ = std::make_unique<nb::python_error>(std::move(error));
+    }
+  }
+  // A Python function that answers yes or no; no once something was raised.
+  template <class... Args>
+  bool ask(const nb::object& function, const Args&... args) {
+    const nb::gil_scoped_acquire lock;
+    if (error_) return false;
+    try {
+      return nb::cast<bool>(nb::bool_(function(args...)));
+    } catch (nb::python_error& error) {
+      error_ = std::make_unique<nb::python_error>(std::move(error));
+    }
+    return false;
+  }
+  // Runs fn, which returns what it has when it is interrupted, without the lock. Ctrl-C is then
+  // over; all else that was raised is raised.
+  template <class Fn>
+  auto run_until(Fn&& fn) {
+    try {
+      auto result = [&] {
+        const nb::gil_scoped_release no_gil;
+        return fn();
+      }();
+      if (error_ && !error_->matches(PyExc_KeyboardInterrupt)) throw nb::python_error(*error_);
+      return result;
+    } catch (const Interrupted&) {
+      if (error_) throw nb::python_error(*error_);
+      throw;
     }
   }
   // Runs fn without the lock, then raises what a handler raised meanwhile.

@@ -52,4 +52,5 @@ NB_MODULE(_diffmj, m) {
   bind_recording(m);
   bind_parametric(m);
   bind_fit(m);
+  bind_plan(m);
 }

@@ -1,0 +1,180 @@
+// Cost: what a plan is to make small, as a sum of terms on states, poses, sensors and controls.
+//
+//   cost = Σ_terms  weight · mean over steps of norm(residual)  +  terminal · norm(residual at the
+//   end)
+//
+// The mean is over the states after each step, of controls over the steps: weights mean the same
+// for every horizon and timestep.
+#ifndef DIFFMJ_COST_H_
+#define DIFFMJ_COST_H_
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "diffmj/gradient.h"
+#include "diffmj/model.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj {
+
+// Of a residual r; s is CostTerm::scale. All but kL2 go over into |r|² at 0.
+enum class Norm {
+  kSquared,  // |r|²
+  kL2,       // √(|r|² + s²) - s: a length, smooth within s of 0
+  kHuber,    // |r|² up to |r| = s, then straight on: 2 s |r| - s²
+  kCosh,     // 2 s² Σ (cosh(r_i / s) - 1): steep beyond s
+};
+const char* norm_name(Norm norm);  // "squared", "l2", "huber", "cosh"
+// InputError lists the names there are.
+Norm norm_from_name(const std::string& name);
+
+// Something with a place and an orientation.
+struct Frame {
+  enum class Kind {
+    kFixed,  // does not move: pos and quat are in the world
+    kSite,
+    kBody,
+    kGeom,
+    kSubtree,  // centre of mass of a body and all that hangs on it; it has no orientation
+  };
+  Kind kind = Kind::kFixed;
+  std::string name = {};
+  // Of kFixed in the world; of the others a point in their frame.
+  std::array<double, 3> pos = {0, 0, 0};
+  std::array<double, 4> quat = {1, 0, 0, 0};  // of kFixed
+};
+
+// from - to [m], each axis of the world times its factor.
+struct Distance {
+  Frame from, to;
+  std::array<double, 3> axes = {1, 1, 1};
+};
+// The rotation from one frame to the other, axis times angle [rad], in the frame of `to`. Its
+// length is at most π, where it has a kink.
+struct Orientation {
+  Frame from, to;
+};
+// Joint positions from their targets, in the tangent space: 1 number of a hinge or slide, 3 of a
+// ball, 6 of a free joint.
+struct JointPosition {
+  std::vector<std::string> joints = {};  // empty: all
+  std::vector<double> target = {};       // qpos of these joints; empty: qpos0
+};
+struct JointVelocity {
+  std::vector<std::string> joints = {};  // empty: all
+  std::vector<double> target = {};       // qvel of these joints; empty: 0
+};
+// Linear or angular velocity of a site or body in world axes. Frame::pos must be 0.
+struct FrameVelocity {
+  Frame frame;
+  bool angular = false;
+  std::array<double, 3> target = {0, 0, 0};  // [m/s or rad/s]
+};
+// ctrl from its target.
+struct ControlEffort {
+  std::vector<std::string> actuators = {};  // empty: all
+  std::vector<double> target = {};          // empty: 0
+};
+// Change of ctrl from step to step, divided by the timestep [1/s].
+struct ControlRate {
+  std::vector<std::string> actuators = {};  // empty: all
+};
+// qfrc_applied, where it is a decision variable.
+struct ForceEffort {};
+// A sensor from its target. Contact forces are those of touch and force sensors: their derivative
+// is the one of the forces of the contacts that are there.
+struct SensorValue {
+  std::string sensor;
+  std::vector<double> target = {};  // empty: 0
+};
+
+using Quantity = std::variant<Distance, Orientation, JointPosition, JointVelocity, FrameVelocity,
+                              ControlEffort, ControlRate, ForceEffort, SensorValue>;
+
+struct CostTerm {
+  Quantity of;
+  Norm norm = Norm::kSquared;
+  double scale = 0.1;     // in units of the residual; not of kSquared
+  double weight = 1;      // of the mean over the steps
+  double terminal = 0;    // of the last state; not of controls and forces
+  std::string name = {};  // for records; empty: one that says what it is
+};
+
+// Cotangents of a cost, only of what it reads; the others are empty.
+struct CostBars {
+  std::vector<double> qpos;          // (nstep + 1) x nq, ambient: for own costs
+  std::vector<double> qpos_tangent;  // (nstep + 1) x nv
+  std::vector<double> qvel, act;     // (nstep + 1) x {nv, na}
+  std::vector<double> sensordata;    // (nstep + 1) x nsensordata
+  std::vector<double> ctrl;          // nstep x nu
+  std::vector<double> qfrc_applied;  // nstep x nv
+  Poses poses;                       // (nstep + 1) x ..., by the names of observables.h
+
+  // Those of states, poses and sensors, for rollout_pullback(). Those of ctrl and qfrc_applied
+  // add to its result.
+  Cotangents view() const;
+};
+
+// An own cost, of whole trajectories: adds to values, one per trajectory, and, if bars is not
+// empty, to bars, one per trajectory. Called on the thread that asked for the cost, for many
+// trajectories at once.
+struct OwnCost {
+  struct Batch {
+    const Model& model;
+    std::span<const Trajectory* const> trajectories;
+    std::span<const Poses* const> poses;
+    std::span<double* const> values;
+    std::span<CostBars* const> bars;  // empty: not asked for
+  };
+  std::function<void(const Batch&)> function;
+  // What it reads, and may have cotangents of, beside states and controls.
+  std::vector<std::string> observables = {};
+  bool sensors = false;
+  std::string name = "own";
+};
+
+// A copy is cheap. Indices are those of the model it was made for, or of a variant of it.
+class Cost {
+ public:
+  // Throws InputError that names the term and what is wrong with it; UnsupportedError of a sensor
+  // that has no derivative, unless gradient is false.
+  Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost> own = {},
+       bool gradient = true);
+
+  int nterm() const;  // own costs included
+  std::vector<std::string> names() const;
+  // What a rollout must record for it: RolloutOptions::observables and sensors.
+  const std::vector<std::string>& observables() const;
+  bool sensors() const;
+
+  // Buffers of one trajectory; used again, they allocate nothing.
+  struct Evaluation {
+    double total = 0;
+    std::vector<double> terms;  // nterm: their shares of the total
+    CostBars bars;              // if a gradient was asked for
+    std::vector<double> r, r_bar;
+  };
+  // Values, and cotangents if asked for, of trajectories that reached their end; others get NaN.
+  // poses: those of the rollouts (RolloutOptions::poses), one per trajectory, or none if the cost
+  // needs none. Own costs run on this thread, the rest on nthread threads.
+  void evaluate(const Model& model, std::span<const Trajectory> trajectories,
+                std::span<const Poses> poses, bool gradient, std::span<Evaluation> out,
+                int nthread = 0) const;
+  // Of one trajectory, of which poses are computed here.
+  [[nodiscard]] Evaluation evaluate(const Model& model, const Trajectory& trajectory,
+                                    bool gradient = false) const;
+
+  struct Bound;  // its terms with indices for names
+
+ private:
+  std::shared_ptr<const Bound> bound_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_COST_H_

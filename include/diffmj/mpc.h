@@ -1,0 +1,74 @@
+// run_mpc(): plan, execute the first part, plan again from where that led.
+#ifndef DIFFMJ_MPC_H_
+#define DIFFMJ_MPC_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diffmj/plan.h"
+
+namespace diffmj {
+
+struct MpcPlan {  // one plan of a run, and what came of it
+  int step = 0;   // of the execution at which planning began
+  double time =
+      0;  // [s] of the execution from which it was planned: with realtime, later than that
+  double cost = 0;
+  double executed_cost = 0;  // of the states from here to the next plan; NaN: none was executed
+  double seconds = 0;        // of planning, prediction included
+  double expected = 0;       // [s]: what the prediction took it to be
+  bool late = false;         // it took longer: the first part of the plan was not executed
+  std::vector<PlanIteration> history = {};
+  long nrollout = 0, ndiverged = 0;
+  std::string message = {};  // of what diverged
+};
+
+struct MpcRun {
+  int nstep = 0;                        // steps executed
+  std::vector<double> time;             // nstep + 1
+  std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
+  std::vector<double> ctrl;             // nstep x nu, as executed
+  std::vector<MpcPlan> plans;
+  double seconds = 0;        // of planning, all plans
+  double simulated = 0;      // [s] of motion
+  bool interrupted = false;  // what was done until then
+  bool done = false;         // MpcOptions::done said so
+  std::string message;  // why it ended early, if the execution or all rollouts of a plan diverged
+};
+
+struct MpcOptions {
+  int nstep = 500;   // of the execution model
+  int execute = 16;  // of them from plan to plan; with realtime at least
+  // The world does not wait: it goes on with the controls there are while a plan is made, as long
+  // as that took. The planner predicts, by running these controls, the state at which its plan will
+  // be ready, and plans from there.
+  bool realtime = false;
+  // [s] that the first plan is expected to take; later ones as long as the longest of the last
+  // three. 0: PlanOptions::seconds.
+  double latency = 0;
+  // Standard deviation of noise on executed controls, in units of half their range (1 without).
+  double ctrl_noise = 0;
+  unsigned seed = 0;
+  // Forces on bodies in the execution that no plan knows of: nstep x 6 nbody; empty: none.
+  std::span<const double> disturbance = {};
+  std::function<bool()> interrupted = {};
+  std::function<void(const MpcPlan&, const MpcRun&)> progress = {};  // after every plan
+  // Ends the run after the states of a plan were executed.
+  std::function<bool(const MpcRun&)> done = {};
+};
+
+// execution may differ from the planner's model in its numbers and options: it must have the same
+// state and controls. The planner keeps its last plan: a second run from the last state goes on.
+// start is that of the execution; its ctrl, if given, the first plan's start, and with realtime the
+// controls until that is ready.
+//
+// Throws InputError. A diverging execution, a plan all of whose rollouts diverge and an interrupt
+// end the run; what was done is returned.
+[[nodiscard]] MpcRun run_mpc(Planner& planner, const Model& execution, const RolloutInput& start,
+                             const MpcOptions& options = {});
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_MPC_H_

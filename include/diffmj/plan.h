@@ -1,0 +1,151 @@
+// Planner: controls that make a cost small, by gradients, by sampling, or by both.
+//
+//   Planner planner(model, Cost(model, {{.of = Distance{ball, goal}}}), {.horizon = 256});
+//   Plan plan = planner.plan({.qpos = qpos, .qvel = qvel});
+//
+// run_mpc(), mpc.h, plans again and again while the plan is executed. docs/planning.md says which
+// planner to choose.
+#ifndef DIFFMJ_PLAN_H_
+#define DIFFMJ_PLAN_H_
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diffmj/cost.h"
+#include "diffmj/model.h"
+#include "diffmj/rollout.h"
+
+namespace diffmj {
+
+enum class PlanMethod {
+  kGradient,  // Adam on the decision variables, the best iterate kept; several starts at once
+  kSampling,  // predictive sampling: the best of many disturbed plans, again and again
+  kHybrid,    // samples around the warm start; the best few are refined by Adam
+};
+const char* plan_method_name(PlanMethod method);  // "gradient", "sampling", "hybrid"
+PlanMethod plan_method_from_name(const std::string& name);
+
+// Between the knots of a spline.
+enum class Interpolation {
+  kZero,    // a knot is held until the next
+  kLinear,  // straight
+  kCubic,   // Hermite, slopes from the neighbours; it may overshoot, and is clipped to the bounds
+};
+const char* interpolation_name(Interpolation interpolation);  // "zero", "linear", "cubic"
+Interpolation interpolation_from_name(const std::string& name);
+
+// Power of the noise falls with frequency f: white not at all, pink as 1/f, brown as 1/f².
+enum class Noise { kWhite, kPink, kBrown };
+const char* noise_name(Noise noise);  // "white", "pink", "brown"
+Noise noise_from_name(const std::string& name);
+
+struct PlanOptions {
+  PlanMethod method = PlanMethod::kGradient;
+  int horizon = 100;    // steps of the planning model
+  double timestep = 0;  // [s] of the planning model; 0: as the model has it
+
+  // Decision variables. Rates and noise are in units of their scale.
+  bool controls = true;   // ctrl; scale: half of ctrlrange, without one 1
+  bool forces = false;    // qfrc_applied
+  bool velocity = false;  // qvel of the start
+  double force_scale = 1, force_limit = std::numeric_limits<double>::infinity();  // [N or Nm]
+  double velocity_scale = 1;                                                      // [m/s or rad/s]
+  int knots = 0;  // of a spline over the horizon; 0: one value per step
+  Interpolation interpolation = Interpolation::kLinear;
+
+  // Effort: iterations of Adam; of sampling, rounds of samples; of hybrid, iterations in each of
+  // its rounds.
+  int iterations = 32;
+  int rounds = 1;
+  // Time budget [s]: no iteration is begun that would end after it, if it takes as long as the one
+  // before. The first always runs. 0: none. Results then depend on the machine.
+  double seconds = 0;
+
+  // Adam.
+  double rate = 0.05;
+  double beta1 = 0.9, beta2 = 0.99;
+  // A gradient longer than this times the median of those before it, in the same plan, is
+  // shortened to that. 0: never.
+  double clip = 3;
+  int starts = 1;  // of kGradient: the warm start, and others around it
+
+  // Sampling.
+  int samples = 64;  // in each round
+  Noise noise = Noise::kPink;
+  double sigma = 0.3;  // standard deviation of the noise, over the horizon
+  int elites = 1;      // whose mean the next round starts from
+  int refined = 3;     // of kHybrid: how many samples are refined, beside the warm start
+
+  unsigned seed = 0;
+  int nthread = 0;  // 0: as many as there are cores. Results do not depend on it.
+};
+
+struct PlanIteration {
+  int iteration = 0;
+  double cost = 0;       // the smallest until then
+  double latest = 0;     // the smallest of this iteration; NaN: all of its rollouts diverged
+  double seconds = 0;    // since planning began
+  int nrollout = 0;      // of this iteration
+  int ndiverged = 0;     // of them
+  bool sampled = false;  // without gradients
+};
+
+struct Plan {
+  std::vector<double> ctrl;          // horizon x nu
+  std::vector<double> qfrc_applied;  // horizon x nv; empty: no decision variable
+  std::vector<double> qvel;          // nv, of the start; empty: no decision variable
+  std::vector<double> variables;     // as the planner has them: knots
+  double cost = 0;
+  std::vector<double> terms;  // their shares of it
+  std::vector<PlanIteration> history;
+  long nrollout = 0;
+  long ndiverged = 0;   // rollouts that diverged, or whose cost or gradient is not finite: left out
+  std::string message;  // why the first of them did
+  bool interrupted = false;  // the best until then
+  double seconds = 0;
+};
+
+struct PlanRun {
+  std::function<bool()> interrupted = {};                   // as RolloutOptions::interrupted
+  std::function<void(const PlanIteration&)> progress = {};  // after every iteration
+};
+
+// Keeps the last plan, from which the next one starts. Not for several threads at once.
+class Planner {
+ public:
+  // Throws InputError on an option that makes no sense.
+  Planner(const Model& model, Cost cost, PlanOptions options = {});
+  ~Planner();
+  Planner(Planner&&) noexcept;
+  Planner& operator=(Planner&&) noexcept;
+
+  const Model& model() const;  // with the planning timestep
+  const Cost& cost() const;
+  const PlanOptions& options() const;
+
+  // From this state. ctrl, if given, is the start of the search, horizon x nu or nu to hold;
+  // otherwise it is the last plan, at first 0 or the control next to it in ctrlrange. qfrc_applied
+  // likewise where forces are decided; where not, and xfrc_applied always, they act throughout.
+  //
+  // Throws RolloutError if every rollout diverged, and Interrupted if not even one iteration was
+  // done; what rollout() throws on a wrong input.
+  Plan plan(const RolloutInput& start, const PlanRun& run = {});
+
+  // Moves the last plan, and what is kept beside it, by this time: its first part is over. The last
+  // control is held.
+  void shift(double seconds);
+  // Forgets the last plan, and begins again with the first seed.
+  void reset();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_PLAN_H_

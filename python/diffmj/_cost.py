@@ -1,0 +1,408 @@
+"""Cost: what a plan is to make small, as a sum of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _diffmj
+from ._arrays import Array, require_finite, to_array
+from ._errors import InputError
+from ._simulator import Simulator
+from ._trajectory import _ROWS, Trajectory
+
+_KINDS = ("site", "body", "geom", "com")
+
+FrameLike = str | npt.ArrayLike
+
+
+def _numbers(who: str, name: str, value: Any, size: int | None = None) -> list[float]:
+    array = to_array(who, name, value)
+    require_finite(who, name, array)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        expected = "one dimension" if size is None else f"({size},)"
+        raise InputError(f"{who}: {name} has shape {array.shape}, expected {expected}")
+    return array.tolist()
+
+
+def _names(value: str | Sequence[str] | None) -> list[str]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else [str(x) for x in value]
+
+
+def _frame(
+    who: str, name: str, value: FrameLike, pos: Any = (0, 0, 0), quat: Any = (1, 0, 0, 0)
+) -> _diffmj.Frame:
+    """ "site:tip", "body:box", "geom:bob", "com:torso", or a point of the world."""
+    orientation = _numbers(who, f"{name}_quat", quat, 4)
+    if not isinstance(value, str):
+        return _diffmj.Frame("fixed", "", _numbers(who, name, value, 3), orientation)
+    kind, colon, element = value.partition(":")
+    if not colon or kind not in _KINDS:
+        raise InputError(
+            f"{who}: {name} is {value!r}, expected a point, or a name such as 'site:tip'; before "
+            f"the colon is one of {', '.join(_KINDS)}"
+        )
+    return _diffmj.Frame(kind, element, _numbers(who, f"{name}_pos", pos, 3), orientation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """What all terms have. A term's share of the cost is
+
+        weight · mean over the states after each step of norm(r) + terminal · norm(r at the end)
+
+    of its residual r; of controls and forces the mean is over the steps, and there is no end.
+
+    Attributes:
+        norm: "squared", |r|²; "l2", √(|r|² + scale²) - scale; "huber", |r|² up to |r| = scale and
+            straight beyond; or "cosh", 2 scale² Σ (cosh(r_i / scale) - 1).
+        scale: in units of the residual; "squared" has none.
+        weight: of the mean over the steps.
+        terminal: of the last state.
+        name: for records; None: one that says what it is.
+    """
+
+    norm: str = "squared"
+    scale: float = 0.1
+    weight: float = 1.0
+    terminal: float = 0.0
+    name: str | None = None
+
+    def _of(self) -> Any:
+        raise NotImplementedError
+
+    def _record(self) -> _diffmj.CostTerm:
+        return _diffmj.CostTerm(
+            self._of(),
+            norm=str(self.norm),
+            scale=float(self.scale),
+            weight=float(self.weight),
+            terminal=float(self.terminal),
+            name=self.name or "",
+        )
+
+
+@dataclass(frozen=True)
+class Distance(Term):
+    """The vector between two places [m].
+
+    Attributes:
+        of, to: "site:tip", "body:box", "geom:bob", "com:torso" (centre of mass of a body and all
+            that hangs on it), or a point of the world, (3,).
+        axes: factors on the axes of the world.
+        of_pos, to_pos: points in these frames, instead of their origins.
+    """
+
+    of: FrameLike
+    to: FrameLike
+    axes: Sequence[float] = (1, 1, 1)
+    of_pos: Sequence[float] = (0, 0, 0)
+    to_pos: Sequence[float] = (0, 0, 0)
+
+    def _of(self) -> Any:
+        who = type(self).__name__
+        return _diffmj.Distance(
+            _frame(who, "of", self.of, self.of_pos),
+            _frame(who, "to", self.to, self.to_pos),
+            _numbers(who, "axes", self.axes, 3),
+        )
+
+
+@dataclass(frozen=True)
+class SiteDistance(Term):
+    """The vector between two sites, or from a site to a point (3,) [m]."""
+
+    of: str
+    to: FrameLike
+
+    def _of(self) -> Any:
+        who = "SiteDistance"
+        to = f"site:{self.to}" if isinstance(self.to, str) else self.to
+        return _diffmj.Distance(
+            _frame(who, "of", f"site:{self.of}"), _frame(who, "to", to), [1.0, 1.0, 1.0]
+        )
+
+
+@dataclass(frozen=True)
+class Orientation(Term):
+    """The rotation between two frames, axis times angle [rad], at most π long.
+
+    Attributes:
+        of: "site:tip", "body:box" or "geom:bob".
+        to: likewise, or a quaternion (4,), w first.
+    """
+
+    of: str
+    to: FrameLike
+
+    def _of(self) -> Any:
+        who = "Orientation"
+        if isinstance(self.to, str):
+            to = _frame(who, "to", self.to)
+        else:
+            to = _frame(who, "to", (0, 0, 0), quat=self.to)
+        return _diffmj.Orientation(_frame(who, "of", self.of), to)
+
+
+@dataclass(frozen=True)
+class JointPosition(Term):
+    """Joint positions from their targets: 1 number of a hinge or slide, 3 of a ball joint, 6 of a
+    free joint.
+
+    Attributes:
+        joints: a name, several, or None: all.
+        target: qpos of these joints; None: qpos0.
+    """
+
+    joints: str | Sequence[str] | None = None
+    target: npt.ArrayLike | None = None
+
+    def _of(self) -> Any:
+        return _diffmj.JointPosition(_names(self.joints), _target("JointPosition", self.target))
+
+
+@dataclass(frozen=True)
+class JointVelocity(Term):
+    """Joint velocities from their targets.
+
+    Attributes:
+        joints: a name, several, or None: all.
+        target: qvel of these joints; None: 0.
+    """
+
+    joints: str | Sequence[str] | None = None
+    target: npt.ArrayLike | None = None
+
+    def _of(self) -> Any:
+        return _diffmj.JointVelocity(_names(self.joints), _target("JointVelocity", self.target))
+
+
+@dataclass(frozen=True)
+class FrameVelocity(Term):
+    """The velocity of "site:tip" or "body:box" in world axes from its target.
+
+    Attributes:
+        of: the frame.
+        angular: [rad/s] instead of [m/s].
+        target: (3,)
+    """
+
+    of: str
+    angular: bool = False
+    target: Sequence[float] = (0, 0, 0)
+
+    def _of(self) -> Any:
+        who = "FrameVelocity"
+        return _diffmj.FrameVelocity(
+            _frame(who, "of", self.of),
+            bool(self.angular),
+            _numbers(who, "target", self.target, 3),
+        )
+
+
+@dataclass(frozen=True)
+class ControlEffort(Term):
+    """Controls from their targets.
+
+    Attributes:
+        actuators: a name, several, or None: all.
+        target: their controls; None: 0.
+    """
+
+    actuators: str | Sequence[str] | None = None
+    target: npt.ArrayLike | None = None
+
+    def _of(self) -> Any:
+        return _diffmj.ControlEffort(_names(self.actuators), _target("ControlEffort", self.target))
+
+
+@dataclass(frozen=True)
+class ControlRate(Term):
+    """Change of controls from step to step, divided by the timestep [1/s].
+
+    Attributes:
+        actuators: a name, several, or None: all.
+    """
+
+    actuators: str | Sequence[str] | None = None
+
+    def _of(self) -> Any:
+        return _diffmj.ControlRate(_names(self.actuators))
+
+
+@dataclass(frozen=True)
+class ForceEffort(Term):
+    """qfrc_applied, where it is a decision variable."""
+
+    def _of(self) -> Any:
+        return _diffmj.ForceEffort()
+
+
+@dataclass(frozen=True)
+class SensorValue(Term):
+    """A sensor from its target. Contact forces are those of touch and force sensors.
+
+    Attributes:
+        sensor: its name.
+        target: its values; None: 0.
+    """
+
+    sensor: str
+    target: npt.ArrayLike | None = None
+
+    def _of(self) -> Any:
+        return _diffmj.SensorValue(str(self.sensor), _target("SensorValue", self.target))
+
+
+def _target(who: str, value: npt.ArrayLike | None) -> list[float]:
+    return [] if value is None else _numbers(who, "target", np.atleast_1d(value))
+
+
+@dataclass(frozen=True, eq=False)
+class CostBatch:
+    """What an own cost sees: trajectories of a batch of B, all of nstep steps.
+
+    Attributes:
+        arrays: by name; time (B, nstep + 1), qpos (B, nstep + 1, nq), qvel, act, ctrl
+            (B, nstep, nu), qfrc_applied, and the observables and sensordata that were asked for.
+        nstep: steps.
+        gradient: whether cotangents are wanted; if not, they need not be computed.
+    """
+
+    arrays: dict[str, Array]
+    nstep: int
+    gradient: bool
+
+    def __getattr__(self, name: str) -> Array:
+        try:
+            return self.__dict__["arrays"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCost:
+    """A cost of whole trajectories, by a function over a batch.
+
+        def lift(batch):
+            z = batch.site_xpos[:, -1, ball, 2]
+            bar = np.zeros_like(batch.site_xpos)
+            bar[:, -1, ball, 2] = -1
+            return -z, {"site_xpos": bar}
+
+        diffmj.OwnCost(lift, observables=["site_xpos"])
+
+    Attributes:
+        function: takes a `CostBatch`, returns values (B,) and a dict of cotangents in the shapes
+            of the arrays they belong to; also qpos_tangent (B, nstep + 1, nv). Functions of JAX or
+            PyTorch get theirs from jax.grad or backward().
+        observables: what it reads beside states and controls: "site_xpos", "xmat", ...
+        sensors: whether it reads sensordata.
+        name: for records.
+    """
+
+    function: Callable[[CostBatch], tuple[npt.ArrayLike, Mapping[str, npt.ArrayLike]]]
+    observables: Sequence[str] = ()
+    sensors: bool = False
+    name: str = "own"
+
+    def _record(self, sim: Simulator) -> _diffmj.OwnCost:
+        names = [str(x) for x in self.observables]
+
+        def shape(name: str, nstep: int) -> tuple[int, ...]:
+            if name in ("ctrl", "qfrc_applied"):
+                return nstep, sim.nu if name == "ctrl" else sim.nv
+            row = _ROWS[name]
+            return nstep + 1, *(int(x) if x.isdigit() else getattr(sim, x) for x in row)
+
+        def call(
+            flat: dict[str, Array], nstep: int, gradient: bool
+        ) -> tuple[Array, dict[str, Array]]:
+            who = f"own cost '{self.name}'"
+            size = len(flat["time"])
+            arrays = {"time": flat.pop("time")}
+            for key, x in flat.items():
+                whole = (size, *shape(key, nstep))
+                if key in ("ctrl", "qfrc_applied") and x.shape[1] != nstep * whole[2]:
+                    # an input that is held, or not there
+                    held = x if x.shape[1] else np.zeros((size, whole[2]))
+                    arrays[key] = np.broadcast_to(held[:, None], whole)
+                else:
+                    arrays[key] = x.reshape(whole)
+            values, bars = self.function(CostBatch(arrays, nstep, gradient))
+            value = to_array(who, "the value", values)
+            if value.shape != (size,):
+                raise InputError(
+                    f"{who}: the values have shape {value.shape}, expected ({size},), one per "
+                    "trajectory"
+                )
+            out = {}
+            for key, bar in (bars or {}).items() if gradient else ():
+                known = [*(x for x in flat), "qpos_tangent"]
+                if key not in known:
+                    raise InputError(
+                        f"{who}: there is a cotangent of {key!r}, expected names among {known}"
+                    )
+                array = to_array(who, f"the cotangent of {key}", bar)
+                expected = (size, *shape(key, nstep))
+                if array.shape != expected:
+                    raise InputError(
+                        f"{who}: the cotangent of {key} has shape {array.shape}, expected "
+                        f"{expected}"
+                    )
+                out[key] = np.ascontiguousarray(array.reshape(size, -1))
+            return np.ascontiguousarray(value[:, None]), out
+
+        return _diffmj.OwnCost(call, names, bool(self.sensors), str(self.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """A sum of terms.
+
+    cost = diffmj.Cost([
+        diffmj.SiteDistance("ball", "goal", norm="huber", scale=0.05, terminal=1.0),
+        diffmj.ControlEffort(weight=1e-3),
+    ])
+    """
+
+    terms: Sequence[Term | OwnCost] = field()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.terms, Term | OwnCost):
+            object.__setattr__(self, "terms", [self.terms])
+        for x in self.terms:
+            if not isinstance(x, Term | OwnCost):
+                raise InputError(
+                    f"Cost: a term is a {type(x).__name__}, expected for instance a SiteDistance"
+                )
+        # a name such as "sites" is refused here, not where the cost is used
+        for x in self.terms:
+            if isinstance(x, Term):
+                x._record()
+
+    def evaluate(self, trajectory: Trajectory) -> Array:
+        """Shares of the terms at a trajectory: (terms,), or (B, terms) of a batch. Own costs come
+        last; rollouts that failed have NaN.
+        """
+        sim = trajectory._sim
+        out = self._bind(sim, gradient=False).evaluate(sim._model, trajectory._record)
+        return out[0] if trajectory.batch is None else out
+
+    def names(self, sim: Simulator) -> list[str]:
+        """Names of the terms, in the order of `evaluate` and `Plan.terms`."""
+        return self._bind(sim, gradient=False).names
+
+    def _bind(self, sim: Simulator, gradient: bool) -> _diffmj.Cost:
+        return _diffmj.Cost(
+            sim._model,
+            [x._record() for x in self.terms if isinstance(x, Term)],
+            [x._record(sim) for x in self.terms if isinstance(x, OwnCost)],
+            gradient,
+        )

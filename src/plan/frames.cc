@@ -1,0 +1,206 @@
+// Residuals at frames: distances, orientations, velocities.
+#include <algorithm>
+
+#include "base/rotation.h"
+#include "diffmj/error.h"
+#include "plan/residual.h"
+
+namespace diffmj {
+namespace {
+
+using Matrix3 = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
+
+// where a frame's numbers are
+struct FrameSource {
+  const Observable* position = nullptr;  // null: fixed
+  const Observable* rotation = nullptr;  // null: not needed
+  int id = 0;
+  Vector3 pos = Vector3::Zero();  // Frame::pos
+  Matrix3 fixed = Matrix3::Identity();
+
+  template <class Rows>
+  static auto* row(const Observable& x, Rows& poses, const Model& model, int i, int id) {
+    const auto width = static_cast<size_t>(x.size(model));
+    return (poses.*x.values).data() + static_cast<size_t>(i) * width +
+           static_cast<size_t>(id * x.width);
+  }
+  Matrix3 matrix(const Model& model, const Poses& poses, int i) const {
+    if (!rotation) return fixed;
+    return Eigen::Map<const Matrix3>(row(*rotation, poses, model, i, id));
+  }
+  Vector3 point(const Model& model, const Poses& poses, int i) const {
+    if (!position) return pos;
+    const Vector3 x = Eigen::Map<const Vector3>(row(*position, poses, model, i, id));
+    return rotation ? Vector3(x + matrix(model, poses, i) * pos) : x;
+  }
+  // p = x + R pos
+  void point_pullback(const Model& model, int i, const Vector3& p_bar, CostBars& bars) const {
+    if (!position) return;
+    Eigen::Map<Vector3>(row(*position, bars.poses, model, i, id)) += p_bar;
+    if (!rotation) return;
+    Eigen::Map<Matrix3>(row(*rotation, bars.poses, model, i, id)) += p_bar * pos.transpose();
+  }
+  // R turns by w (world axes): R_bar·dR = w_bar·w has  R_bar = ½ [w_bar]× R
+  void rotation_pullback(const Model& model, const Poses& poses, int i, const Vector3& w_bar,
+                         CostBars& bars) const {
+    if (!rotation) return;
+    const Matrix3 R = matrix(model, poses, i);
+    Eigen::Map<Matrix3> R_bar(row(*rotation, bars.poses, model, i, id));
+    for (int k = 0; k < 3; k++) R_bar.col(k) += 0.5 * w_bar.cross(Vector3(R.col(k)));
+  }
+};
+
+struct KindNames {
+  int type;
+  const char *position, *rotation;
+};
+KindNames names_of(Frame::Kind kind) {
+  switch (kind) {
+    case Frame::Kind::kSite:
+      return {mjOBJ_SITE, "site_xpos", "site_xmat"};
+    case Frame::Kind::kGeom:
+      return {mjOBJ_GEOM, "geom_xpos", "geom_xmat"};
+    case Frame::Kind::kSubtree:
+      return {mjOBJ_BODY, "subtree_com", nullptr};
+    default:
+      return {mjOBJ_BODY, "xpos", "xmat"};
+  }
+}
+
+// turned: the orientation is needed
+FrameSource source(const std::string& who, const Model& model, const Frame& frame, bool turned) {
+  FrameSource out;
+  out.pos = Vector3(frame.pos.data());
+  if (frame.kind == Frame::Kind::kFixed) {
+    mjtNum quat[4], mat[9];
+    std::copy(frame.quat.begin(), frame.quat.end(), quat);
+    if (!(mju_norm(quat, 4) > mjMINVAL)) {
+      throw InputError(who + ": the quaternion of a fixed frame is zero; give a rotation");
+    }
+    mju_normalize4(quat);
+    mju_quat2Mat(mat, quat);
+    out.fixed = Eigen::Map<const Matrix3>(mat);
+    return out;
+  }
+  const auto [type, position, rotation] = names_of(frame.kind);
+  out.id = element_id(who, model, type, frame.name);
+  out.position = &observable(position);
+  if (!turned && out.pos.isZero(0)) return out;
+  if (!rotation) {
+    throw InputError(who + ": the centre of mass of '" + frame.name +
+                     "' has no orientation; use its body, a site or a geom");
+  }
+  out.rotation = &observable(rotation);
+  return out;
+}
+
+void add_sources(const FrameSource& x, bool position, std::vector<const Observable*>& to) {
+  if (position && x.position) to.push_back(x.position);
+  if (x.rotation) to.push_back(x.rotation);
+}
+
+class DistanceResidual : public Residual {
+ public:
+  DistanceResidual(const std::string& who, const Model& model, const Distance& of)
+      : from_(source(who, model, of.from, false)),
+        to_(source(who, model, of.to, false)),
+        axes_(of.axes.data()) {
+    size_ = 3;
+    add_sources(from_, true, observables_);
+    add_sources(to_, true, observables_);
+  }
+  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+             Vec r) const override {
+    eigen(r) = axes_.cwiseProduct(from_.point(model, poses, i) - to_.point(model, poses, i));
+  }
+  void pullback(const Model& model, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
+                CostBars& bars) const override {
+    const Vector3 bar = axes_.cwiseProduct(Vector3(r_bar.data()));
+    from_.point_pullback(model, i, bar, bars);
+    to_.point_pullback(model, i, -bar, bars);
+  }
+
+ private:
+  FrameSource from_, to_;
+  Vector3 axes_;
+};
+
+// R_toᵀ R_from = exp(r)
+class OrientationResidual : public Residual {
+ public:
+  OrientationResidual(const std::string& who, const Model& model, const Orientation& of)
+      : from_(source(who, model, of.from, true)), to_(source(who, model, of.to, true)) {
+    size_ = 3;
+    add_sources(from_, false, observables_);
+    add_sources(to_, false, observables_);
+  }
+  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+             Vec r) const override {
+    const Matrix3 R = to_.matrix(model, poses, i).transpose() * from_.matrix(model, poses, i);
+    mjtNum quat[4];
+    mju_mat2Quat(quat, R.data());
+    mju_quat2Vel(r.data(), quat, 1);
+  }
+  void pullback(const Model& model, const Trajectory&, const Poses& poses, int i, CVec r,
+                CVec r_bar, CostBars& bars) const override {
+    // `from` turning by w in its own axes: dr = Jr(r)⁻¹ w, and Jr(r)⁻ᵀ = Jr(-r)⁻¹
+    const Vector3 own = dexpinv(-Vector3(r.data()), Vector3(r_bar.data()));
+    const Vector3 world = from_.matrix(model, poses, i) * own;
+    from_.rotation_pullback(model, poses, i, world, bars);
+    to_.rotation_pullback(model, poses, i, -world, bars);
+  }
+
+ private:
+  FrameSource from_, to_;
+};
+
+class FrameVelocityResidual : public Residual {
+ public:
+  FrameVelocityResidual(const std::string& who, const Model& model, const FrameVelocity& of)
+      : target_(of.target.data()) {
+    const bool site = of.frame.kind == Frame::Kind::kSite;
+    if (!site && of.frame.kind != Frame::Kind::kBody) {
+      throw InputError(who + ": a velocity is that of a site or a body; use one of them");
+    }
+    if (of.frame.pos != std::array<double, 3>{0, 0, 0}) {
+      throw InputError(who +
+                       ": a velocity is that of the frame itself, pos must be 0; put a site "
+                       "at the point");
+    }
+    size_ = 3;
+    id_ = element_id(who, model, site ? mjOBJ_SITE : mjOBJ_BODY, of.frame.name);
+    observables_ = {&observable(site ? (of.angular ? "site_angvel" : "site_linvel")
+                                     : (of.angular ? "body_angvel" : "body_linvel"))};
+  }
+  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+             Vec r) const override {
+    const double* v = FrameSource::row(*observables_[0], poses, model, i, id_);
+    eigen(r) = Eigen::Map<const Vector3>(v) - target_;
+  }
+  void pullback(const Model& model, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
+                CostBars& bars) const override {
+    Eigen::Map<Vector3>(FrameSource::row(*observables_[0], bars.poses, model, i, id_)) +=
+        Vector3(r_bar.data());
+  }
+
+ private:
+  int id_ = 0;
+  Vector3 target_;
+};
+
+}  // namespace
+
+std::unique_ptr<Residual> make_distance(const std::string& who, const Model& model,
+                                        const Distance& of) {
+  return std::make_unique<DistanceResidual>(who, model, of);
+}
+std::unique_ptr<Residual> make_orientation(const std::string& who, const Model& model,
+                                           const Orientation& of) {
+  return std::make_unique<OrientationResidual>(who, model, of);
+}
+std::unique_ptr<Residual> make_frame_velocity(const std::string& who, const Model& model,
+                                              const FrameVelocity& of) {
+  return std::make_unique<FrameVelocityResidual>(who, model, of);
+}
+
+}  // namespace diffmj

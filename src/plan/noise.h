@@ -1,0 +1,44 @@
+// Random numbers of a plan: each sample has its own, whatever thread makes it.
+#ifndef DIFFMJ_PLAN_NOISE_H_
+#define DIFFMJ_PLAN_NOISE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "diffmj/plan.h"
+#include "mj/view.h"
+
+namespace diffmj {
+
+// Normal numbers from a counter (splitmix64, Box-Muller): the standard library's distributions
+// differ between implementations.
+class RandomNormal {
+ public:
+  explicit RandomNormal(std::initializer_list<std::uint64_t> key);
+  double next();
+
+ private:
+  double uniform();  // in (0, 1)
+  std::uint64_t state_ = 0;
+  double spare_ = 0;
+  bool has_spare_ = false;
+};
+
+// Coloured noise over n times: white noise through the filter 1/(1 - z⁻¹)^(α/2) with α = 0, 1, 2
+// [Kasdin95], with a variance of 1 in the mean over the times.
+class ColoredNoise {
+ public:
+  ColoredNoise(Noise color, int n);
+  // Adds scale times noise to every width-th number of x, beginning with x[0].
+  void add(RandomNormal& random, double scale, int width, double* x) const;
+
+ private:
+  Noise color_;
+  std::vector<double> h_;  // n: impulse response
+  double gain_ = 1;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_PLAN_NOISE_H_

@@ -1,0 +1,60 @@
+// The cost of a plan as a function of its decision variables, for many at once.
+#ifndef DIFFMJ_PLAN_OBJECTIVE_H_
+#define DIFFMJ_PLAN_OBJECTIVE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "diffmj/plan.h"
+#include "plan/variables.h"
+
+namespace diffmj {
+
+class PlanObjective {
+ public:
+  PlanObjective(const Model& model, Cost cost, const PlanOptions& options);
+
+  const Model& model() const { return model_; }
+  const Cost& cost() const { return cost_; }
+  const PlanVariables& variables() const { return variables_; }
+
+  // Copies what rollouts start from. Throws InputError.
+  void set_start(const RolloutInput& start);
+
+  struct Value {
+    bool ok = false;  // the rollout came to its end, and cost (and gradient) are finite
+    double cost = 0;
+    std::vector<double> terms;
+    std::vector<double> gradient;  // in z, if asked for
+    std::string message;           // if not ok
+  };
+  // fill(i, z): the decision variables of number i, called from any thread. Values in out, whose
+  // memory is used again. Throws Interrupted.
+  using Fill = std::function<void(int i, std::vector<double>& z)>;
+  void evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
+                const std::function<bool()>& interrupted = {});
+
+ private:
+  void evaluate_chunk(int begin, int n, const Fill& fill, bool gradient, std::vector<Value>& out,
+                      const std::function<bool()>& interrupted);
+  void pull_back(int begin, std::vector<Trajectory>& trajectories, std::vector<Value>& out,
+                 const std::function<bool()>& interrupted);
+
+  Model model_;
+  Cost cost_;
+  PlanOptions options_;
+  PlanVariables variables_;
+  // of the start
+  std::vector<double> qpos_, qvel_, act_, ctrl_, qfrc_, xfrc_, mocap_pos_, mocap_quat_;
+  double time_ = 0;
+  // of a chunk
+  std::vector<std::vector<double>> z_;
+  std::vector<PlanInputs> inputs_;
+  std::vector<Poses> poses_;
+  std::vector<Cost::Evaluation> evaluations_;
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_PLAN_OBJECTIVE_H_

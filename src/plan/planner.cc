@@ -1,0 +1,323 @@
+// Planner: gradient, sampling and hybrid.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "base/parallel.h"
+#include "diffmj/error.h"
+#include "plan/adam.h"
+#include "plan/noise.h"
+#include "plan/objective.h"
+
+namespace diffmj {
+namespace {
+
+using Numbers = std::vector<double>;
+
+void require(bool good, const std::string& what) {
+  if (!good) throw InputError("Planner: " + what);
+}
+void require_positive(const char* name, double x, bool zero = false) {
+  require(std::isfinite(x) && (x > 0 || (zero && x == 0)),
+          std::string(name) + " is " + std::to_string(x) + ", expected a finite number " +
+              (zero ? ">= 0" : "> 0"));
+}
+void require_least(const char* name, int x, int least) {
+  require(x >= least, std::string(name) + " is " + std::to_string(x) + ", expected at least " +
+                          std::to_string(least));
+}
+
+void require_options(const Model& model, const PlanOptions& o) {
+  require_least("horizon", o.horizon, 1);
+  require_least("iterations", o.iterations, 0);
+  require_least("rounds", o.rounds, 1);
+  require_least("samples", o.samples, 1);
+  require_least("elites", o.elites, 1);
+  require_least("starts", o.starts, 1);
+  require_least("refined", o.refined, 0);
+  require_least("knots", o.knots, 0);
+  require_least("nthread", o.nthread, 0);
+  require(o.knots <= o.horizon,
+          "knots is " + std::to_string(o.knots) +
+              ", expected at most one per step, horizon = " + std::to_string(o.horizon));
+  require(o.elites <= o.samples, "elites is " + std::to_string(o.elites) +
+                                     ", expected at most samples = " + std::to_string(o.samples));
+  require_positive("rate", o.rate);
+  require_positive("sigma", o.sigma, true);
+  require_positive("clip", o.clip, true);
+  require_positive("seconds", o.seconds, true);
+  require_positive("timestep", o.timestep, true);
+  require_positive("force_scale", o.force_scale);
+  require_positive("velocity_scale", o.velocity_scale);
+  require(o.force_limit > 0, "force_limit is " + std::to_string(o.force_limit) + ", expected > 0");
+  require(o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 && o.beta2 < 1,
+          "beta1 and beta2 are " + std::to_string(o.beta1) + " and " + std::to_string(o.beta2) +
+              ", expected from 0 to below 1");
+  require(o.controls || o.forces || o.velocity,
+          "there are no decision variables; decide controls, forces or velocity");
+  require(!o.controls || model.nu() > 0 || o.forces || o.velocity,
+          "the model has no controls; decide forces or velocity");
+  require(o.timestep == 0 || !model.is_adaptive(),
+          std::string("timestep is not there with integrator ") +
+              integrator_name(model.integrator()) +
+              "; set the interval of the model (AdaptiveOptions::interval)");
+}
+
+Model with_timestep(const Model& model, double timestep) {
+  if (timestep == 0 || timestep == model.timestep()) return model;
+  mjModel numbers = *model.mj();  // of the pointers
+  numbers.opt.timestep = timestep;
+  return model.with_numbers(&numbers);
+}
+
+}  // namespace
+
+struct Planner::State {
+  State(const Model& model, Cost cost, const PlanOptions& o)
+      : options(o), objective(with_timestep(model, o.timestep), std::move(cost), o) {}
+
+  PlanOptions options;
+  PlanObjective objective;
+  std::uint64_t count = 0;  // plans made: each has its own noise
+  Numbers last;             // decision variables of the last plan; empty: none yet
+  std::vector<Numbers> population;
+
+  // of the plan that is being made
+  const PlanRun* run = nullptr;
+  std::optional<StopSignal> stop;
+  std::chrono::steady_clock::time_point begin;
+  double last_seconds = 0;  // of the iteration before
+  Plan plan;
+  Numbers best;
+  std::vector<PlanObjective::Value> values;
+
+  const PlanVariables& variables() const { return objective.variables(); }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  bool time_is_up() const {
+    return options.seconds > 0 && !plan.history.empty() &&
+           seconds() + last_seconds > options.seconds;
+  }
+  void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
+  Numbers sample(const Numbers& center, int round, int number) const;
+  std::vector<Numbers> refine(const std::vector<Numbers>& starts, int iterations);
+  void by_gradient(const Numbers& nominal);
+  void by_sampling(Numbers nominal);
+  void by_both(const Numbers& nominal);
+};
+
+// One iteration: values, the best of all kept, what diverged counted.
+void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
+  const double start = seconds();
+  // short rollouts on threads are over before they poll
+  if (stop->poll()) throw Interrupted("plan: interrupted");
+  objective.evaluate(n, fill, gradient, values, run->interrupted);
+  PlanIteration record{.iteration = static_cast<int>(plan.history.size()),
+                       .latest = std::numeric_limits<double>::quiet_NaN(),
+                       .nrollout = n,
+                       .sampled = !gradient};
+  for (int i = 0; i < n; i++) {
+    const PlanObjective::Value& value = values[static_cast<size_t>(i)];
+    if (!value.ok) {
+      if (plan.message.empty()) plan.message = value.message;
+      record.ndiverged++;
+      continue;
+    }
+    if (!(value.cost >= record.latest)) record.latest = value.cost;
+    if (!best.empty() && value.cost >= plan.cost) continue;
+    plan.cost = value.cost;
+    plan.terms = value.terms;
+    fill(i, best);
+  }
+  plan.nrollout += n;
+  plan.ndiverged += record.ndiverged;
+  record.cost = best.empty() ? record.latest : plan.cost;
+  record.seconds = seconds();
+  last_seconds = record.seconds - start;
+  plan.history.push_back(record);
+  if (run->progress) run->progress(record);
+}
+
+Numbers Planner::State::sample(const Numbers& center, int round, int number) const {
+  Numbers z = center;
+  RandomNormal random(
+      {options.seed, count, static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(number)});
+  variables().add_noise(random, options.sigma, z);
+  return z;
+}
+
+// Adam from several starts at once; what each of them came to, the best first.
+std::vector<Numbers> Planner::State::refine(const std::vector<Numbers>& starts, int iterations) {
+  std::vector<AdamRun> runs;
+  for (const Numbers& start : starts) runs.emplace_back(start, options);
+  for (int i = 0; i <= iterations && !time_is_up(); i++) {
+    std::vector<AdamRun*> live;
+    for (AdamRun& x : runs) {
+      if (x.alive()) live.push_back(&x);
+    }
+    if (live.empty()) break;
+    // the last iterate needs no gradient
+    const bool gradient = i < iterations;
+    evaluate(
+        static_cast<int>(live.size()),
+        [&](int k, Numbers& z) { z = live[static_cast<size_t>(k)]->z(); }, gradient);
+    for (size_t k = 0; k < live.size(); k++) {
+      live[k]->step(values[k].ok, values[k].cost, values[k].gradient, variables());
+    }
+  }
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const AdamRun& a, const AdamRun& b) { return a.cost() < b.cost(); });
+  std::vector<Numbers> out;
+  for (const AdamRun& x : runs) {
+    if (x.has_best()) out.push_back(x.best());
+  }
+  return out;
+}
+
+void Planner::State::by_gradient(const Numbers& nominal) {
+  std::vector<Numbers> starts = {nominal};
+  for (int i = 1; i < options.starts; i++) starts.push_back(sample(nominal, 0, i));
+  refine(starts, options.iterations);
+}
+
+void Planner::State::by_sampling(Numbers nominal) {
+  for (int round = 0; round < std::max(options.iterations, 1) && !time_is_up(); round++) {
+    // the nominal plan itself is the first, where its cost is not known
+    const bool known = round > 0 && options.elites == 1;
+    evaluate(
+        options.samples,
+        [&](int i, Numbers& z) { z = i == 0 && !known ? nominal : sample(nominal, round, i); },
+        false);
+    if (options.elites == 1) {
+      if (!best.empty()) nominal = best;
+      continue;
+    }
+    // mean of the elites
+    std::vector<int> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      const auto &x = values[static_cast<size_t>(a)], &y = values[static_cast<size_t>(b)];
+      return x.ok && (!y.ok || x.cost < y.cost);
+    });
+    Numbers mean(nominal.size(), 0.0), z;
+    double n = 0;
+    for (int k = 0;
+         k < options.elites && values[static_cast<size_t>(order[static_cast<size_t>(k)])].ok; k++) {
+      const int i = order[static_cast<size_t>(k)];
+      z = i == 0 ? nominal : sample(nominal, round, i);
+      for (size_t j = 0; j < z.size(); j++) mean[j] += z[j];
+      n++;
+    }
+    if (n == 0) continue;
+    for (double& x : mean) x /= n;
+    nominal = mean;
+  }
+}
+
+void Planner::State::by_both(const Numbers& nominal) {
+  for (int round = 0; round < options.rounds && !time_is_up(); round++) {
+    // the warm start, the population, and samples around the best
+    std::vector<Numbers> kept = {best.empty() ? nominal : best};
+    kept.insert(kept.end(), population.begin(), population.end());
+    const int nkept = static_cast<int>(kept.size());
+    const auto fill = [&](int i, Numbers& z) {
+      z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], round, i);
+    };
+    evaluate(nkept + options.samples, fill, false);
+    std::vector<int> order(values.size() - 1);
+    std::iota(order.begin(), order.end(), 1);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      const auto &x = values[static_cast<size_t>(a)], &y = values[static_cast<size_t>(b)];
+      return x.ok && (!y.ok || x.cost < y.cost);
+    });
+    std::vector<Numbers> starts;
+    if (values[0].ok) starts.push_back(kept[0]);
+    for (const int i : order) {
+      if (static_cast<int>(starts.size()) > options.refined) break;
+      if (values[static_cast<size_t>(i)].ok) fill(i, starts.emplace_back());
+    }
+    population = refine(starts, options.iterations);
+    // the best is the plan itself
+    if (!population.empty()) population.erase(population.begin());
+  }
+}
+
+Planner::Planner(const Model& model, Cost cost, PlanOptions options) {
+  require_options(model, options);
+  if (model.nu() == 0) options.controls = false;
+  state_ = std::make_unique<State>(model, std::move(cost), options);
+}
+Planner::~Planner() = default;
+Planner::Planner(Planner&&) noexcept = default;
+Planner& Planner::operator=(Planner&&) noexcept = default;
+
+const Model& Planner::model() const { return state_->objective.model(); }
+const Cost& Planner::cost() const { return state_->objective.cost(); }
+const PlanOptions& Planner::options() const { return state_->options; }
+
+Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
+  State& s = *state_;
+  s.run = &run;
+  s.stop.emplace(run.interrupted);
+  s.begin = std::chrono::steady_clock::now();
+  s.plan = {};
+  s.best.clear();
+  s.objective.set_start(start);
+  Numbers nominal = s.last;
+  if (nominal.empty()) {
+    nominal = s.variables().zero();
+    s.variables().set_velocity(start.qvel, nominal);
+  }
+  s.variables().set_ctrl(start.ctrl, nominal);
+  s.variables().set_forces(start.qfrc_applied, nominal);
+  try {
+    switch (s.options.method) {
+      case PlanMethod::kGradient:
+        s.by_gradient(nominal);
+        break;
+      case PlanMethod::kSampling:
+        s.by_sampling(nominal);
+        break;
+      case PlanMethod::kHybrid:
+        s.by_both(nominal);
+        break;
+    }
+  } catch (const Interrupted&) {
+    if (s.best.empty()) throw;
+    s.plan.interrupted = true;
+  }
+  if (s.best.empty()) {
+    throw RolloutError("plan: all " + std::to_string(s.plan.nrollout) +
+                       " rollouts diverged; the first: " + s.plan.message);
+  }
+  s.count++;
+  s.last = s.best;
+  PlanInputs inputs;
+  s.variables().inputs(s.best, inputs);
+  Plan out = std::move(s.plan);
+  out.ctrl = std::move(inputs.ctrl);
+  out.qfrc_applied = std::move(inputs.qfrc_applied);
+  out.qvel = std::move(inputs.qvel);
+  out.variables = s.best;
+  out.seconds = s.seconds();
+  return out;
+}
+
+void Planner::shift(double seconds) {
+  State& s = *state_;
+  const double steps = seconds / s.objective.model().interval();
+  if (!s.last.empty()) s.variables().shift(steps, s.last);
+  for (Numbers& z : s.population) s.variables().shift(steps, z);
+}
+
+void Planner::reset() {
+  state_->last.clear();
+  state_->population.clear();
+  state_->count = 0;
+}
+
+}  // namespace diffmj

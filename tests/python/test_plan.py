@@ -1,0 +1,246 @@
+"""Costs, planners and the loop around them."""
+
+import os
+import signal
+import threading
+import time
+
+import diffmj
+import numpy as np
+import pytest
+
+ARM = """<mujoco><option timestep="0.005"/><worldbody>
+  <body pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="1"/>
+    <body name="forearm" pos="0 0 -0.4"><joint name="elbow" axis="0 1 0" damping="0.3"/>
+      <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="0.5"/>
+      <site name="tip" pos="0 0 -0.4"/></body></body>
+  <site name="goal" pos="0.5 0 1"/></worldbody>
+  <actuator><motor name="a" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
+    <motor name="b" joint="elbow" ctrllimited="true" ctrlrange="-6 6"/></actuator>
+  <sensor><gyro name="gyro" site="tip"/></sensor></mujoco>"""
+METHODS = ("gradient", "sampling", "hybrid")
+
+
+@pytest.fixture(scope="module")
+def sim() -> diffmj.Simulator:
+    return diffmj.Simulator(ARM)
+
+
+REACH = [diffmj.SiteDistance("tip", "goal"), diffmj.JointVelocity(weight=1e-3)]
+TASK = {"horizon": 60, "knots": 12, "iterations": 8, "rate": 0.1, "samples": 16}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("method", METHODS)
+def test_planners_reduce_the_cost(sim, method):
+    seen = []
+    planner = diffmj.Planner(sim, diffmj.Cost(REACH), method=method, noise="brown", **TASK)
+    plan = planner.plan(qpos=[0.1, 0.2], progress=seen.append)
+    assert plan.ctrl.shape == (60, 2)
+    assert np.all(np.abs(plan.ctrl) <= [12, 6])
+    assert plan.cost < 0.7 * plan.history[0].cost
+    assert seen == plan.history
+    assert sum(plan.terms.values()) == pytest.approx(plan.cost)
+    assert list(plan.terms) == ["Distance(tip, goal)", "JointVelocity"]
+    assert plan.diverged == 0 and not plan.interrupted
+    # the cost is that of the plan's rollout
+    traj = sim.rollout([0.1, 0.2], ctrl=plan.ctrl)
+    assert diffmj.Cost(REACH).evaluate(traj).sum() == plan.cost
+    # the last plan is the start of the next
+    assert planner.plan(qpos=[0.1, 0.2]).cost <= plan.cost
+    # the same seed, whatever the threads
+    again = diffmj.Planner(sim, REACH, method=method, noise="brown", nthread=3, **TASK)
+    assert np.array_equal(again.plan(qpos=[0.1, 0.2]).ctrl, plan.ctrl)
+
+
+def test_costs_agree_with_numpy(sim):
+    rng = np.random.default_rng(0)
+    ctrl = rng.standard_normal((20, 2))
+    traj = sim.rollout([0.3, -0.2], [1, 2], ctrl=ctrl, sensors=True)
+    cost = diffmj.Cost(
+        [
+            diffmj.Distance("site:tip", [0.1, 0, 0.5], norm="l2", scale=0.2, terminal=3.0),
+            diffmj.Distance("com:forearm", "geom:rod", axes=(1, 0, 2)),
+            diffmj.Orientation("body:forearm", [1, 0, 0, 0]),
+            diffmj.JointPosition("elbow", 0.5),
+            diffmj.JointVelocity(["elbow"], [1.0], norm="huber", scale=0.1),
+            diffmj.FrameVelocity("site:tip"),
+            diffmj.ControlEffort("b", 0.2),
+            diffmj.ControlRate(weight=1e-4),
+            diffmj.SensorValue("gyro", norm="cosh", scale=3.0),
+        ]
+    )
+    tip = np.linalg.norm(traj.site_xpos[1:, 1] - [0.1, 0, 0.5], axis=1)
+    l2 = np.sqrt(tip**2 + 0.04) - 0.2
+    com = (traj.subtree_com[1:, 2] - traj.geom_xpos[1:, 1]) * [1, 0, 2]
+    velocity = np.abs(traj.qvel[1:, 1] - 1)
+    expected = [
+        l2.mean() + 3 * l2[-1],
+        (com**2).sum(1).mean(),
+        (traj.qpos[1:].sum(1) ** 2).mean(),
+        ((traj.qpos[1:, 1] - 0.5) ** 2).mean(),
+        np.where(velocity < 0.1, velocity**2, 0.2 * velocity - 0.01).mean(),
+        (traj.site_linvel[1:, 1] ** 2).sum(1).mean(),
+        ((ctrl[:, 1] - 0.2) ** 2).mean(),
+        1e-4 * ((np.diff(ctrl, axis=0) / 0.005) ** 2).sum() / 20,
+        18 * (np.cosh(traj.sensor("gyro")[1:] / 3) - 1).sum(1).mean(),
+    ]
+    assert cost.evaluate(traj) == pytest.approx(expected)
+    assert len(cost.names(sim)) == 9
+    batch = sim.rollout(np.zeros((3, 2)), ctrl=np.zeros((20, 2)))
+    assert cost.evaluate(batch).shape == (3, 9)
+
+
+def test_own_cost_is_the_same_as_a_term(sim):
+    calls = []
+
+    def reach(batch):
+        """2 |tip - goal|² at the end, and a hundredth of the controls'."""
+        calls.append(batch.gradient)
+        difference = batch.site_xpos[:, -1, 0] - batch.site_xpos[:, -1, 1]
+        value = 2 * (difference**2).sum(1) + 0.01 * (batch.ctrl**2).sum((1, 2)) / batch.nstep
+        bar = np.zeros_like(batch.site_xpos)
+        bar[:, -1, 0] = 4 * difference
+        bar[:, -1, 1] = -4 * difference
+        return value, {"site_xpos": bar, "ctrl": 0.02 * batch.ctrl / batch.nstep}
+
+    own = diffmj.Cost([diffmj.OwnCost(reach, observables=["site_xpos"])])
+    same = diffmj.Cost(
+        [
+            diffmj.SiteDistance("tip", "goal", weight=0, terminal=2),
+            diffmj.ControlEffort(weight=0.01),
+        ]
+    )
+    for method in METHODS:
+        plans = [diffmj.Planner(sim, x, method=method, **TASK).plan() for x in (own, same)]
+        assert plans[0].cost == pytest.approx(plans[1].cost, rel=1e-6)
+        assert plans[0].ctrl == pytest.approx(plans[1].ctrl, abs=1e-4)
+    assert True in calls and False in calls
+
+
+def test_own_cost_that_is_wrong_is_named(sim):
+    def planner(function):
+        return diffmj.Planner(sim, [diffmj.OwnCost(function, name="mine")], **TASK)
+
+    with pytest.raises(diffmj.InputError, match=r"'mine'.*shape"):
+        planner(lambda batch: (np.zeros(7), {})).plan()
+    with pytest.raises(diffmj.InputError, match=r"cotangent of 'site_xpos'"):
+        planner(lambda batch: (np.zeros(1), {"site_xpos": 0})).plan()
+    with pytest.raises(diffmj.InputError, match=r"cotangent of qvel has shape"):
+        planner(lambda batch: (np.zeros(1), {"qvel": np.zeros(3)})).plan()
+    with pytest.raises(ZeroDivisionError):
+        planner(lambda batch: 1 / 0).plan()
+
+
+def test_gradient_of_the_velocity_of_the_start_throws_a_ball():
+    ball = """<mujoco><option timestep="0.01"/><worldbody><body name="ball"><freejoint/>
+      <geom size="0.1" mass="1"/></body></worldbody></mujoco>"""
+    planner = diffmj.Planner(
+        diffmj.Simulator(ball),
+        [diffmj.Distance("body:ball", [1, 0.5, 0.2], weight=0, terminal=1)],
+        decide="qvel",
+        horizon=50,
+        iterations=150,
+        rate=0.3,
+    )
+    plan = planner.plan()
+    assert plan.cost < 1e-4
+    assert plan.qvel[0] == pytest.approx(2, abs=0.1)
+    assert plan.qfrc_applied is None and plan.ctrl.shape == (50, 0)
+
+
+def test_run_mpc_reaches_and_goes_on(sim):
+    seen = []
+    planner = diffmj.Planner(sim, REACH, **TASK)
+    run = diffmj.run_mpc(planner, nstep=160, execute=16, progress=seen.append)
+    assert run.nstep == 160 and len(run.plans) == len(seen) == 10
+    assert run.qpos.shape == (161, 2) and run.ctrl.shape == (160, 2) and run.act.shape == (161, 0)
+    assert run.costs.shape == (10,) and run.costs[-1] < 0.5 * run.costs[0]
+    assert run.simulated == pytest.approx(0.8)
+    assert run.seconds == pytest.approx(sum(x.seconds for x in run.plans))
+    first = sim.rollout(ctrl=run.ctrl[:16])
+    assert np.array_equal(first.qpos, run.qpos[:17])
+    # on from there, on a finer model, until the tip is there
+    fine = diffmj.Simulator(ARM.replace("0.005", "0.0025"))
+
+    def there(run):
+        tip = fine.rollout(run.qpos[-1], nstep=0).site_xpos[0]
+        return np.linalg.norm(tip[0] - tip[1]) < 0.05
+
+    more = diffmj.run_mpc(
+        planner, run.qpos[-1], run.qvel[-1], nstep=960, execute=32, sim=fine, done=there
+    )
+    assert more.done and there(more) and more.message == ""
+
+
+def test_run_mpc_in_real_time(sim):
+    planner = diffmj.Planner(sim, REACH, seconds=0.02, **TASK)
+    run = diffmj.run_mpc(
+        planner, ctrl=[0.5, 0], nstep=300, execute=4, realtime=True, ctrl_noise=0.01, seed=1
+    )
+    assert run.nstep == 300
+    assert all(x.time >= x.step * 0.005 - 1e-9 for x in run.plans)
+    assert run.plans[0].expected == 0.02
+    assert run.plans[-1].cost < run.plans[0].cost
+
+
+def test_diverging_rollouts_are_left_out_with_a_warning():
+    wild = """<mujoco><option gravity="0 0 0" timestep="0.01"/><worldbody><body>
+      <joint type="slide" name="x"/><geom size="0.1" mass="1"/></body></worldbody><actuator>
+      <general joint="x" gainprm="1e12" ctrllimited="true" ctrlrange="-1 1"/></actuator></mujoco>"""
+    sim = diffmj.Simulator(wild)
+    planner = diffmj.Planner(sim, [diffmj.JointPosition()], method="sampling", **TASK)
+    with pytest.warns(RuntimeWarning, match="rollouts of the plan diverged"):
+        plan = planner.plan()
+    assert 0 < plan.diverged < plan.rollouts and np.isfinite(plan.cost)
+    planner.reset()
+    with pytest.raises(diffmj.RolloutError, match=r"all .* rollouts diverged"):
+        planner.plan(qvel=[9e9], ctrl=[1])
+
+
+@pytest.mark.parametrize("what", ["plan", "run"])
+def test_ctrl_c_keeps_the_best(sim, what):
+    planner = diffmj.Planner(sim, REACH, **{**TASK, "iterations": 10**6 if what == "plan" else 4})
+    timer = threading.Thread(target=lambda: (time.sleep(0.7), os.kill(os.getpid(), signal.SIGINT)))
+    timer.start()
+    if what == "plan":
+        result = planner.plan()
+        assert len(result.history) > 1
+    else:
+        result = diffmj.run_mpc(planner, nstep=10**6)
+        assert result.nstep > 0
+    timer.join()
+    assert result.interrupted
+
+
+def test_what_makes_no_sense_is_refused(sim):
+    for arguments, match in (
+        ({"method": "newton"}, "method is 'newton'"),
+        ({"noise": "blue"}, "noise is 'blue'"),
+        ({"horizon": 0}, "horizon is 0"),
+        ({"knots": 61}, "knots is 61"),
+        ({"decide": "qpos"}, "decide has 'qpos'"),
+        ({"rate": -1}, "rate"),
+        ({"seed": -1}, "seed is -1"),
+    ):
+        with pytest.raises(diffmj.InputError, match=match):
+            diffmj.Planner(sim, REACH, **{**TASK, **arguments})
+    for term, match in (
+        (diffmj.SiteDistance("top", "goal"), "there is no site 'top'"),
+        (diffmj.JointPosition("elbow", [1, 2]), "target has 2"),
+        (diffmj.SensorValue("imu"), "there is no sensor 'imu'"),
+    ):
+        with pytest.raises(diffmj.InputError, match=match):
+            diffmj.Planner(sim, [term], **TASK)
+    with pytest.raises(diffmj.InputError, match=r"'tip'.*site:tip"):
+        diffmj.Cost([diffmj.Distance("tip", "goal")])
+    with pytest.raises(diffmj.InputError, match="norm is 'l1'"):
+        diffmj.Cost([diffmj.SiteDistance("tip", "goal", norm="l1")])
+    planner = diffmj.Planner(sim, REACH, **TASK)
+    with pytest.raises(diffmj.InputError, match="batch"):
+        planner.plan(qpos=np.zeros((2, 2)))
+    with pytest.raises(diffmj.InputError, match="ctrl"):
+        planner.plan(ctrl=np.zeros((7, 2)))
+    with pytest.raises(diffmj.InputError, match="disturbance"):
+        diffmj.run_mpc(planner, nstep=10, disturbance=np.zeros((3, 3)))
