@@ -13,6 +13,7 @@
 #include "diffmj/identify.h"
 #include "diffmj/model.h"
 #include "diffmj/mpc.h"
+#include "diffmj/mpc_report.h"
 #include "diffmj/observables.h"
 #include "diffmj/plan.h"
 #include "diffmj/recording.h"

@@ -128,6 +128,7 @@ void report_warnings(const std::vector<Warning>& warnings);
 void add_check(CLI::App& app, int& exit_code);
 void add_grad(CLI::App& app, int& exit_code);
 void add_identify(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
 void add_rollout(CLI::App& app, int& exit_code);
 
 }  // namespace diffmj::cli

@@ -13,6 +13,7 @@ constexpr const char* kFooter = R"(Examples:
   diffmj grad humanoid.xml --loss "qpos[2]"     gradient of the final height, as JSON
   diffmj rollout humanoid.xml --nstep 500       states, as CSV
   diffmj identify problem.toml                  parameters of a model from recordings, with a page
+  diffmj plan task.toml                         controls for a task, planned and executed, with a page
   diffmj grad --help                            options of a subcommand)";
 
 std::string version_text() {
@@ -29,6 +30,7 @@ int run(int argc, char** argv) {
   add_check(app, exit_code);
   add_grad(app, exit_code);
   add_identify(app, exit_code);
+  add_plan(app, exit_code);
   add_rollout(app, exit_code);
   for (CLI::App* command : app.get_subcommands({})) {
     command->get_formatter()->column_width(28);

@@ -187,11 +187,13 @@ Problem read_problem(const std::string& path) {
   const std::vector<std::string> patterns = file.texts("recordings");
   const Parameters parameters = read_parameters(file.section("parameters"));
   Section simulator = file.section("simulator");
+  CommonOptions common;
+  read_model_options(simulator, common);
   Problem problem{.title = title,
                   .model_file = model_file,
                   .out = out,
                   .family = ParametricModel::from_attributes(model_file, parameters.names,
-                                                             read_model_options(simulator)),
+                                                             model_options(common)),
                   .start = {},
                   .recordings = {},
                   .split = {},

@@ -129,8 +129,7 @@ void Section::finish(std::initializer_list<const char*> known) const {
   throw InputError(where_ + ": there is no key '" + value_.begin().key() + "'; there are " + names);
 }
 
-ModelOptions read_model_options(Section& section) {
-  CommonOptions options;
+void read_model_options(Section& section, CommonOptions& options) {
   CLI::App app;
   add_model_options(app, options);
   app.add_option("--muscle-smoothing", options.muscle_smoothing);
@@ -158,7 +157,6 @@ ModelOptions read_model_options(Section& section) {
     throw InputError(section.where() + ": " + error.what() +
                      "; names are those of the command line (diffmj grad --help)");
   }
-  return model_options(options);
 }
 
 }  // namespace diffmj::cli

@@ -51,7 +51,7 @@ class Section {
 
 // Options of a model that a section names as the command line does, with or without dashes:
 // integrator, rtol, max_steps, cfd, collisions, ... It takes all that is left of the section.
-ModelOptions read_model_options(Section& section);
+void read_model_options(Section& section, CommonOptions& options);
 
 }  // namespace diffmj::cli
 

@@ -3,35 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/page.h"
 #include "base/svg_plot.h"
 #include "identify/comparison.h"
 
 namespace diffmj {
 namespace {
 
-constexpr const char* kStyle = R"(
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; margin: 0; }
-main { max-width: 62rem; margin: 0 auto; padding: 1rem 1.25rem 4rem; }
-h1 { font-size: 1.8rem; line-height: 1.2; margin: 1rem 0 .4rem; }
-h2 { font-size: 1.25rem; margin: 2.2rem 0 .4rem; }
-p { max-width: 46rem; margin: .5rem 0; }
-.quiet { color: #57606a; font-size: .92rem; }
-.note { border-left: 3px solid #b3261e; padding-left: .8rem; }
-.plots { display: flex; flex-wrap: wrap; gap: 1rem; }
-svg { max-width: 100%; height: auto; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .8rem 0; font-size: .95rem; }
-th, td { text-align: left; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #e4e8ec; }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.matrix td, .matrix th { text-align: center; padding: .2rem .5rem; }
-pre { overflow-x: auto; background: #f3f5f7; padding: .8rem; font-size: .85rem; }
-)";
 constexpr const char* kBefore = "#b8bec6";
 constexpr const char* kAfter = "#0059a8";
 constexpr const char* kRecorded = "#d1495b";
-
-std::string number_cell(const std::string& x) { return "<td class=\"number\">" + x + "</td>"; }
-std::string number_cell(double x) { return number_cell(short_number(x)); }
 
 std::string bounds_text(const FitBounds& x) {
   if (std::isinf(x.low) && std::isinf(x.high)) return "none";
@@ -62,10 +43,10 @@ std::string values_table(const ParametricModel& family, std::span<const double> 
                                    : "";
     const std::string name =
         i < family.names().size() ? family.names()[i] : "parameter " + std::to_string(i);
-    out += "<tr><td>" + escaped(name) + "</td>" + number_cell(start[i]) +
-           number_cell(result.theta[i]) +
-           number_cell(unknown ? "unknown" : short_number(uncertainty.error[i])) +
-           number_cell(bounds_text(limits)) + "<td>" + remark + "</td></tr>\n";
+    out += "<tr><td>" + escaped(name) + "</td>" + html_number(start[i]) +
+           html_number(result.theta[i]) +
+           html_number(unknown ? "unknown" : short_number(uncertainty.error[i])) +
+           html_number(bounds_text(limits)) + "<td>" + remark + "</td></tr>\n";
   }
   return out + "</table></div>\n";
 }
@@ -97,9 +78,9 @@ std::string errors_table(const Objective& objective, std::span<const double> bef
       "<div class=\"scroll\"><table><tr><th>quantity</th><th>numbers</th><th>before</th>"
       "<th>after</th><th>after / before</th></tr>\n";
   for (const TargetError& x : target_errors(objective, before, after, options)) {
-    out += "<tr><td>" + escaped(x.target) + "</td>" + number_cell(std::to_string(x.count)) +
-           number_cell(x.before) + number_cell(x.after) +
-           number_cell(x.before > 0 ? short_number(x.after / x.before) : "") + "</tr>\n";
+    out += "<tr><td>" + escaped(x.target) + "</td>" + html_number(std::to_string(x.count)) +
+           html_number(x.before) + html_number(x.after) +
+           html_number(x.before > 0 ? short_number(x.after / x.before) : "") + "</tr>\n";
   }
   return out + "</table></div>\n";
 }
@@ -143,10 +124,6 @@ std::string series_plots(const Objective& objective, std::span<const double> bef
   return out + "</div>\n";
 }
 
-std::string paragraph(const std::string& words, const char* kind = nullptr) {
-  return (kind ? "<p class=\"" + std::string(kind) + "\">" : "<p>") + escaped(words) + "</p>\n";
-}
-
 std::string ending(const FitResult& result) {
   const std::string count =
       std::to_string(result.history.empty() ? 0 : result.history.back().iteration);
@@ -167,54 +144,51 @@ std::string fit_report(const Objective& training, const Objective* held_out,
                        const FitReport& report, const RolloutOptions& options) {
   const ParametricModel& family = training.family();
   const Objective& shown = held_out ? *held_out : training;
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>" +
-      escaped(report.title) + "</title><style>" + kStyle + "</style></head><body><main>\n<h1>" +
-      escaped(report.title) + "</h1>\n";
-  if (!report.summary.empty()) out += paragraph(report.summary);
-  out += paragraph(ending(result) + " The loss went from " + short_number(result.history[0].loss) +
-                   " to " + short_number(result.loss) + " (mean over " +
-                   std::to_string(training.nsegment()) +
-                   " segments of half the weighted sum of squared residuals).");
-  for (const std::string& note : report.notes) out += paragraph(note, "note");
+  std::string out;
+  if (!report.summary.empty()) out += html_paragraph(report.summary);
+  out += html_paragraph(ending(result) + " The loss went from " +
+                        short_number(result.history[0].loss) + " to " + short_number(result.loss) +
+                        " (mean over " + std::to_string(training.nsegment()) +
+                        " segments of half the weighted sum of squared residuals).");
+  for (const std::string& note : report.notes) out += html_paragraph(note, "note");
 
   out += "<h2>Values</h2>\n" + values_table(family, start, bounds, result, uncertainty);
-  out += paragraph(
+  out += html_paragraph(
       "Standard errors take residuals for independent and the model for right. Errors of the model "
       "itself, and "
       "segments that overlap, make the truth less certain than they say.",
       "quiet");
   if (start.size() > 1) {
     out += "<h2>Correlations of the estimates</h2>\n" + correlation_table(family, uncertainty);
-    out += paragraph(
+    out += html_paragraph(
         "Near 1 or -1, two parameters explain the same data: their combination is known better "
         "than each.",
         "quiet");
   }
   out += "<h2>Errors before and after</h2>\n";
-  out += paragraph(
+  out += html_paragraph(
       "Root mean squares of simulated minus recorded, at all rows after the start of a segment.",
       "quiet");
   out += "<h3>Recordings of the fit</h3>\n" + errors_table(training, start, result.theta, options);
   if (held_out) {
     out += "<h3>Recordings held out</h3>\n" + errors_table(*held_out, start, result.theta, options);
   } else {
-    out += paragraph("Nothing was held out: errors on data that the fit did not see are not known.",
-                     "quiet");
+    out += html_paragraph(
+        "Nothing was held out: errors on data that the fit did not see are not known.", "quiet");
   }
   out += "<h2>Recorded and simulated</h2>\n";
-  out += paragraph(std::string("One recording ") + (held_out ? "that was held out" : "of the fit") +
-                       ": the numbers that were furthest off before. Each segment starts anew at a "
-                       "recorded state.",
-                   "quiet");
+  out += html_paragraph(
+      std::string("One recording ") + (held_out ? "that was held out" : "of the fit") +
+          ": the numbers that were furthest off before. Each segment starts anew at a "
+          "recorded state.",
+      "quiet");
   out += series_plots(shown, start, result.theta);
   out += "<h2>The way there</h2>\n" + history_plots(family, result);
   if (!report.mjcf.empty()) {
     out += "<h2>The fitted model</h2>\n<details><summary>MJCF</summary><pre>" +
            escaped(report.mjcf) + "</pre></details>\n";
   }
-  return out + "</main></body></html>\n";
+  return html_page(report.title, out);
 }
 
 }  // namespace diffmj

@@ -1,0 +1,226 @@
+#include "task.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "toml_file.h"
+
+namespace diffmj::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <size_t N>
+std::array<double, N> fixed(Section& s, const std::string& key, std::array<double, N> otherwise) {
+  if (!s.has(key)) return otherwise;
+  const std::vector<double> numbers = s.numbers(key);
+  if (numbers.size() != N) {
+    throw InputError(s.where() + ": " + key + " has " + std::to_string(numbers.size()) +
+                     " numbers, expected " + std::to_string(N));
+  }
+  std::array<double, N> out{};
+  std::copy(numbers.begin(), numbers.end(), out.begin());
+  return out;
+}
+
+std::vector<double> numbers(Section& s, const std::string& key) {
+  return s.has(key) ? s.numbers(key) : std::vector<double>();
+}
+std::vector<std::string> texts(Section& s, const std::string& key) {
+  return s.has(key) ? s.texts(key) : std::vector<std::string>();
+}
+
+// "site:tip", "body:box", "geom:bob", "com:torso", or numbers: a point, or a quaternion
+Frame frame(Section& s, const std::string& key) {
+  const Json value = s.take(key);
+  Frame out;
+  if (value.is_array() && (value.size() == 3 || value.size() == 4)) {
+    for (const Json& x : value) {
+      if (!x.is_number()) throw InputError(s.where() + ": " + key + " is not of numbers");
+    }
+    if (value.size() == 3) out.pos = value.get<std::array<double, 3>>();
+    if (value.size() == 4) out.quat = value.get<std::array<double, 4>>();
+    return out;
+  }
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  constexpr std::pair<const char*, Frame::Kind> kKinds[] = {{"site", Frame::Kind::kSite},
+                                                            {"body", Frame::Kind::kBody},
+                                                            {"geom", Frame::Kind::kGeom},
+                                                            {"com", Frame::Kind::kSubtree}};
+  for (const auto& [name, k] : kKinds) {
+    if (colon == std::string::npos || kind != name) continue;
+    out.kind = k;
+    out.name = text.substr(colon + 1);
+    out.pos = fixed<3>(s, key + "_pos", out.pos);
+    return out;
+  }
+  throw InputError(
+      s.where() + ": " + key + " is " + value.dump() +
+      ", expected \"site:NAME\", \"body:NAME\", \"geom:NAME\", \"com:NAME\", a point or a "
+      "quaternion");
+}
+
+CostTerm read_term(Section s) {
+  CostTerm out;
+  const std::string term = s.text("term");
+  if (term == "distance") {
+    out.of = Distance{frame(s, "of"), frame(s, "to"), fixed<3>(s, "axes", {1, 1, 1})};
+  } else if (term == "orientation") {
+    out.of = Orientation{frame(s, "of"), frame(s, "to")};
+  } else if (term == "joint_position") {
+    out.of = JointPosition{texts(s, "joints"), numbers(s, "target")};
+  } else if (term == "joint_velocity") {
+    out.of = JointVelocity{texts(s, "joints"), numbers(s, "target")};
+  } else if (term == "velocity") {
+    out.of = FrameVelocity{frame(s, "of"), s.get_or("angular", false, &Section::flag),
+                           fixed<3>(s, "target", {0, 0, 0})};
+  } else if (term == "control_effort") {
+    out.of = ControlEffort{texts(s, "actuators"), numbers(s, "target")};
+  } else if (term == "control_rate") {
+    out.of = ControlRate{texts(s, "actuators")};
+  } else if (term == "force_effort") {
+    out.of = ForceEffort{};
+  } else if (term == "sensor") {
+    out.of = SensorValue{s.text("sensor"), numbers(s, "target")};
+  } else {
+    throw InputError(s.where() + ": term is '" + term +
+                     "', expected distance, orientation, joint_position, joint_velocity, velocity, "
+                     "control_effort, control_rate, force_effort or sensor");
+  }
+  out.norm = norm_from_name(s.get_or("norm", std::string("squared"), &Section::text));
+  out.scale = s.get_or("scale", out.scale, &Section::number);
+  out.weight = s.get_or("weight", out.weight, &Section::number);
+  out.terminal = s.get_or("terminal", out.terminal, &Section::number);
+  out.name = s.get_or("name", std::string(), &Section::text);
+  s.finish({"term", "of", "of_pos", "to", "to_pos", "axes", "joints", "actuators", "sensor",
+            "target", "angular", "norm", "scale", "weight", "terminal", "name"});
+  return out;
+}
+
+PlanOptions read_plan(Section s) {
+  PlanOptions o;
+  o.method = plan_method_from_name(s.get_or("method", std::string("gradient"), &Section::text));
+  o.horizon = s.get_or("horizon", o.horizon, &Section::integer);
+  o.timestep = s.get_or("timestep", o.timestep, &Section::number);
+  o.knots = s.get_or("knots", o.knots, &Section::integer);
+  o.interpolation =
+      interpolation_from_name(s.get_or("interpolation", std::string("linear"), &Section::text));
+  o.iterations = s.get_or("iterations", o.iterations, &Section::integer);
+  o.rounds = s.get_or("rounds", o.rounds, &Section::integer);
+  o.seconds = s.get_or("seconds", o.seconds, &Section::number);
+  o.rate = s.get_or("rate", o.rate, &Section::number);
+  const std::array<double, 2> betas = fixed<2>(s, "betas", {o.beta1, o.beta2});
+  o.beta1 = betas[0];
+  o.beta2 = betas[1];
+  o.clip = s.get_or("clip", o.clip, &Section::number);
+  o.starts = s.get_or("starts", o.starts, &Section::integer);
+  o.samples = s.get_or("samples", o.samples, &Section::integer);
+  o.noise = noise_from_name(s.get_or("noise", std::string(noise_name(o.noise)), &Section::text));
+  o.sigma = s.get_or("sigma", o.sigma, &Section::number);
+  o.elites = s.get_or("elites", o.elites, &Section::integer);
+  o.refined = s.get_or("refined", o.refined, &Section::integer);
+  o.forces = s.get_or("forces", o.forces, &Section::flag);
+  o.force_scale = s.get_or("force_scale", o.force_scale, &Section::number);
+  o.force_limit = s.get_or("force_limit", o.force_limit, &Section::number);
+  o.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
+  o.nthread = s.get_or("threads", o.nthread, &Section::integer);
+  s.finish({"method",      "horizon",     "timestep", "knots",  "interpolation", "iterations",
+            "rounds",      "seconds",     "rate",     "betas",  "clip",          "starts",
+            "samples",     "noise",       "sigma",    "elites", "refined",       "forces",
+            "force_scale", "force_limit", "seed",     "threads"});
+  return o;
+}
+
+}  // namespace
+
+const char* const kTaskExample = R"(A task file; only model and one [[cost]] are needed:
+
+  model = "arm.xml"                # paths are relative to this file
+  out = "run"                      # a folder: report.html, run.json, states.csv
+  title = "Reach"
+
+  [start]
+  key = "home"                     # a keyframe; settle = 0.5: seconds simulated before
+
+  [[cost]]                         # weight * mean over steps of norm(r) + terminal * norm(r at the end)
+  term = "distance"                # also orientation, velocity
+  of = "site:hand"                 # site:, body:, geom:, com: (centre of mass), or a point [x, y, z]
+  to = "site:goal"
+  norm = "squared"                 # or l2, huber, cosh, with their scale
+  weight = 1.0
+  terminal = 0.0
+
+  [[cost]]
+  term = "control_effort"          # also control_rate, joint_position, joint_velocity, sensor, force_effort
+  weight = 0.001
+
+  [planner]
+  method = "hybrid"                # or gradient, sampling
+  horizon = 100                    # steps; timestep = 0.01: of the planning model
+  knots = 10                       # of a spline; 0: one value per step. interpolation = "cubic"
+  iterations = 8                   # of Adam, with rate, betas, clip, starts
+  samples = 64                     # with noise, sigma, elites, refined, rounds
+  seconds = 0.0                    # time budget of a plan; seed = 0, threads = 0: all cores
+
+  [execution]
+  seconds = 2.0                    # or nstep
+  execute = 16                     # steps from plan to plan
+  realtime = false                 # the world goes on while a plan is made; latency = 0.05
+  ctrl_noise = 0.0                 # seed = 0; model = "other.xml": what is executed
+
+  [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
+  cfd = "0.1")";
+
+Task read_task(const std::string& path) {
+  Section file(path, read_toml(path));
+  const fs::path folder = fs::path(path).parent_path();
+  CommonOptions common;
+  Section simulator = file.section("simulator");
+  read_model_options(simulator, common);
+  common.model_file = (folder / file.text("model")).string();
+  Section start = file.section("start");
+  common.key = start.get_or("key", std::string(), &Section::text);
+  if (start.has("settle")) common.settle = start.number("settle");
+  for (const double x : numbers(start, "ctrl")) common.ctrl += number_text(x) + " ";
+  start.finish({"key", "settle", "ctrl"});
+  Setup setup = read_setup(common, {});
+  Section run = file.section("execution");
+  Model execution = setup.model;
+  if (run.has("model")) {
+    execution = Model::from_file((folder / run.text("model")).string(), model_options(common));
+  }
+  Task task{
+      .title = file.get_or("title", "Plans for " + fs::path(common.model_file).filename().string(),
+                           &Section::text),
+      .out = (folder / file.get_or("out", std::string("run"), &Section::text)).string(),
+      .setup = std::move(setup),
+      .execution = execution,
+      .cost = {},
+      .plan = read_plan(file.section("planner")),
+      .mpc = {}};
+  const Json terms = file.take("cost");
+  if (!terms.is_array() || terms.empty()) {
+    throw InputError(path + ": there is no [[cost]]; give a term or more");
+  }
+  for (size_t i = 0; i < terms.size(); i++) {
+    task.cost.push_back(read_term(Section(path + ", [[cost]] " + std::to_string(i + 1), terms[i])));
+  }
+  task.mpc.execute = run.get_or("execute", task.mpc.execute, &Section::integer);
+  task.mpc.nstep = run.get_or("nstep", task.mpc.nstep, &Section::integer);
+  if (run.has("seconds")) {
+    task.mpc.nstep =
+        static_cast<int>(std::round(run.number("seconds") / task.execution.interval()));
+  }
+  task.mpc.realtime = run.get_or("realtime", task.mpc.realtime, &Section::flag);
+  task.mpc.latency = run.get_or("latency", task.mpc.latency, &Section::number);
+  task.mpc.ctrl_noise = run.get_or("ctrl_noise", task.mpc.ctrl_noise, &Section::number);
+  task.mpc.seed = static_cast<unsigned>(run.get_or("seed", 0, &Section::integer));
+  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "ctrl_noise", "seed", "model"});
+  file.finish(
+      {"model", "out", "title", "[start]", "[[cost]]", "[planner]", "[execution]", "[simulator]"});
+  return task;
+}
+
+}  // namespace diffmj::cli

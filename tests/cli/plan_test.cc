@@ -1,0 +1,114 @@
+// diffmj plan: from a task file to executed controls and a page.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "cli_fixture.h"
+
+namespace diffmj::cli {
+namespace {
+
+constexpr const char* kCart = R"(<mujoco><option timestep="0.02" gravity="0 0 0"/><worldbody>
+    <body name="cart"><joint name="x" type="slide" axis="1 0 0" damping="0.5"/>
+      <geom name="cart" size="0.1" mass="1"/></body></worldbody>
+    <actuator><motor name="push" joint="x" ctrlrange="-5 5"/></actuator>
+    <keyframe><key name="away" qpos="-0.5"/></keyframe></mujoco>)";
+
+constexpr const char* kTask = R"(model = "cart.xml"
+[start]
+key = "away"
+[[cost]]
+term = "distance"
+of = "body:cart"
+to = [1, 0, 0]
+weight = 10
+[[cost]]
+term = "joint_velocity"
+weight = 0.1
+[[cost]]
+term = "control_effort"
+weight = 0.001
+[planner]
+method = "gradient"
+horizon = 40
+iterations = 10
+[execution]
+seconds = 2
+execute = 10
+)";
+
+class PlanTest : public CliTest {
+ protected:
+  PlanTest() {
+    write_text(dir_ / "cart.xml", kCart);
+    write_text(dir_ / "task.toml", kTask);
+  }
+  void expect_refused(const std::string& from, const std::string& to, const std::string& text) {
+    std::string task = kTask;
+    task.replace(task.find(from), from.size(), to);
+    write_text(dir_ / "bad.toml", task);
+    expect_error("plan bad.toml", 2, text);
+  }
+};
+
+TEST_F(PlanTest, EveryPlannerMovesTheCart) {
+  for (const std::string planner : {"gradient", "sampling", "hybrid"}) {
+    const Result result = diffmj("plan task.toml --planner " + planner + " --out " + planner);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("written to " + planner + "/report.html"), std::string::npos);
+    const Json run = Json::parse(read_text(dir_ / planner / "run.json"));
+    EXPECT_EQ(run["planner"], planner);
+    EXPECT_EQ(run["nstep"], 100);
+    EXPECT_EQ(run["plans"].size(), 10U);
+    EXPECT_EQ(lines(result.err).size(), 10U);
+    EXPECT_LT(run["plans"].back()["cost"].get<double>(),
+              0.05 * run["plans"][0]["cost"].get<double>());
+    // states in the form of recordings
+    const std::vector<std::string> states = lines(read_text(dir_ / planner / "states.csv"));
+    ASSERT_EQ(states.size(), 102U);
+    EXPECT_EQ(states[0].rfind("time,qpos[0]", 0), 0U) << states[0];
+    EXPECT_NE(read_text(dir_ / planner / "report.html").find("<svg"), std::string::npos);
+  }
+}
+
+TEST_F(PlanTest, TheSameSeedGivesTheSameRun) {
+  for (const char* out : {"a", "b"}) {
+    EXPECT_EQ(
+        diffmj("plan task.toml --planner sampling --seed 3 --out " + std::string(out)).exit_code,
+        0);
+  }
+  EXPECT_EQ(read_text(dir_ / "a/states.csv"), read_text(dir_ / "b/states.csv"));
+  EXPECT_EQ(diffmj("plan task.toml --planner sampling --seed 4 --out c").exit_code, 0);
+  EXPECT_NE(read_text(dir_ / "a/states.csv"), read_text(dir_ / "c/states.csv"));
+}
+
+TEST_F(PlanTest, NamesWhatIsWrong) {
+  expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term is 'dist', expected");
+  expect_refused("body:cart", "body:car", "there is no body 'car'");
+  expect_refused("body:cart", "cart", "of is \"cart\", expected \"site:NAME\"");
+  expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
+  expect_refused("horizon", "horizn", "[planner]: there is no key 'horizn'");
+  expect_refused("\"gradient\"", "\"magic\"", "method is 'magic'");
+  expect_refused("key = \"away\"", "key = \"awy\"", "awy");
+  expect_refused("seconds = 2", "seconds = \"2\"", "seconds is \"2\", expected a number");
+  write_text(dir_ / "none.toml", "model = \"cart.xml\"\n");
+  expect_error("plan none.toml", 2, "there is no [[cost]]");
+}
+
+TEST_F(PlanTest, KeepsWhatWasDoneAfterCtrlC) {
+  std::string task = kTask;
+  task.replace(task.find("seconds = 2"), 11, "seconds = 100000");
+  write_text(dir_ / "long.toml", task);
+  const Result result =
+      shell("'" DIFFMJ_CLI
+            "' plan long.toml 2> log.txt & while [ ! -s log.txt ]; do sleep 0.1; done; "
+            "kill -INT $!; wait $!");
+  EXPECT_EQ(result.exit_code, 130);
+  const Json run = Json::parse(read_text(dir_ / "run/run.json"));
+  EXPECT_EQ(run["interrupted"], true);
+  EXPECT_GE(run["plans"].size(), 1U);
+}
+
+}  // namespace
+}  // namespace diffmj::cli
