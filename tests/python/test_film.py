@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 from diffmj import film
+
 from experiments.film import backend, variables
 
 SLIDER = (
