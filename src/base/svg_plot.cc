@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
+#include "base/text.h"
+
 namespace diffmj {
 namespace {
-
-template <class... Args>
-std::string text(const char* format, Args... args) {
-  char out[512];
-  std::snprintf(out, sizeof(out), format, args...);
-  return out;
-}
 
 // One axis: from numbers to pixels.
 class Axis {

@@ -1,11 +1,11 @@
 // Checkpoints of fits: words and numbers, one array per line, numbers as hexadecimal fractions,
 // which keep all their bits.
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "identify/fit_run.h"
 
@@ -14,15 +14,11 @@ namespace {
 
 constexpr const char* kTitle = "diffmj fit 1";
 
-std::string text(double x) {
-  char out[64];
-  std::snprintf(out, sizeof(out), "%a", x);
-  return out;
-}
+std::string exact(double x) { return text("%a", x); }
 
 void write(std::ostream& out, const char* name, std::span<const double> x) {
   out << name << " " << x.size();
-  for (const double y : x) out << " " << text(y);
+  for (const double y : x) out << " " << exact(y);
   out << "\n";
 }
 
@@ -74,7 +70,7 @@ void write_checkpoint(const std::string& path, const std::string& problem, const
   const std::string fresh = path + ".new";
   std::ofstream out(fresh);
   out << kTitle << "\nproblem " << problem << "\niteration " << state.iteration << "\n";
-  out << "loss " << text(state.loss) << "\n";
+  out << "loss " << exact(state.loss) << "\n";
   write(out, "z", state.z);
   write(out, "m", state.m);
   write(out, "v", state.v);
@@ -82,7 +78,8 @@ void write_checkpoint(const std::string& path, const std::string& problem, const
   write(out, "theta", state.theta);
   out << "history " << state.history.size() << "\n";
   for (const FitStep& x : state.history) {
-    out << x.iteration << " " << text(x.loss) << " " << text(x.seconds) << " " << x.nfailed << "\n";
+    out << x.iteration << " " << exact(x.loss) << " " << exact(x.seconds) << " " << x.nfailed
+        << "\n";
     write(out, "theta", x.theta);
     write(out, "gradient", x.gradient);
   }

@@ -2,10 +2,10 @@
 #include "diffmj/fit.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "identify/fit_run.h"
 
@@ -48,11 +48,7 @@ class Fingerprint {
     }
   }
   void add(double x) { add(std::span<const double>(&x, 1)); }
-  std::string text() const {
-    char out[24];
-    std::snprintf(out, sizeof(out), "%016llx", static_cast<unsigned long long>(hash_));
-    return out;
-  }
+  std::string digits() const { return text("%016llx", static_cast<unsigned long long>(hash_)); }
 
  private:
   uint64_t hash_ = 0xcbf29ce484222325u;
@@ -81,7 +77,7 @@ std::string fingerprint(const Objective& objective, std::span<const double> star
       out.add(target.weights);
     }
   }
-  return out.text();
+  return out.digits();
 }
 
 }  // namespace

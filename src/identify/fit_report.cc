@@ -5,6 +5,7 @@
 
 #include "base/page.h"
 #include "base/svg_plot.h"
+#include "base/text.h"
 #include "identify/comparison.h"
 
 namespace diffmj {
@@ -62,10 +63,8 @@ std::string correlation_table(const ParametricModel& family, const Uncertainty& 
            escaped(family.names()[i]) + "</th>";
     for (size_t j = 0; j < n; j++) {
       const double x = uncertainty.correlation[i * n + j];
-      char cell[160];
-      std::snprintf(cell, sizeof(cell), "<td style=\"background: rgba(%s, %.2f)\">%.2f</td>",
-                    x > 0 ? "209, 73, 91" : "0, 89, 168", 0.7 * std::min(1.0, std::abs(x)), x);
-      out += cell;
+      out += text("<td style=\"background: rgba(%s, %.2f)\">%.2f</td>",
+                  x > 0 ? "209, 73, 91" : "0, 89, 168", 0.7 * std::min(1.0, std::abs(x)), x);
     }
     out += "</tr>\n";
   }
@@ -127,9 +126,8 @@ std::string series_plots(const Objective& objective, std::span<const double> bef
 std::string ending(const FitResult& result) {
   const std::string count =
       std::to_string(result.history.empty() ? 0 : result.history.back().iteration);
-  char seconds[64];
-  std::snprintf(seconds, sizeof(seconds), "%.3g s",
-                result.history.empty() ? 0.0 : result.history.back().seconds);
+  const std::string seconds =
+      text("%.3g s", result.history.empty() ? 0.0 : result.history.back().seconds);
   const std::string after = " after " + count + " iterations and " + seconds;
   if (!result.message.empty()) return "It ended with an error" + after + ": " + result.message;
   if (result.interrupted) return "It was interrupted" + after + ".";

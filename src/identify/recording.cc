@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/require.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
@@ -18,11 +19,7 @@
 namespace diffmj {
 namespace {
 
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.10g", x);
-  return text;
-}
+std::string number(double x) { return text("%.10g", x); }
 
 std::string entry(const std::string& name, size_t row, size_t column) {
   return name + "[" + std::to_string(row) + ", " + std::to_string(column) + "]";

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <optional>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/recording.h"
 #include "identify/quantities.h"
@@ -25,13 +25,6 @@ namespace {
 constexpr double kSameInterval = 1e-6;
 double same_time(double interval, double time) {
   return kSameInterval * interval + 4 * std::numeric_limits<double>::epsilon() * std::abs(time);
-}
-
-template <class... Args>
-std::string text(const char* format, Args... args) {
-  char out[512];
-  std::snprintf(out, sizeof(out), format, args...);
-  return out;
 }
 
 // How the rows of a recording lie on the grid of the model.

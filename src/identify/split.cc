@@ -1,10 +1,10 @@
 // split(): which recordings are held out.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <random>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/recording.h"
 
@@ -13,10 +13,7 @@ namespace diffmj {
 Split split(int n, double share, unsigned seed) {
   if (n < 0) throw InputError("split: n is " + std::to_string(n) + ", expected at least 0");
   if (!(share >= 0 && share < 1)) {
-    char number[32];
-    std::snprintf(number, sizeof(number), "%g", share);
-    throw InputError(std::string("split: share is ") + number +
-                     ", expected at least 0 and less than 1");
+    throw InputError(text("split: share is %g, expected at least 0 and less than 1", share));
   }
   if (share > 0 && n < 2) {
     throw InputError("split: " + std::to_string(n) +

@@ -1,7 +1,7 @@
 // FitVariables: bounds by a change of variables.
 #include <cmath>
-#include <cstdio>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
 
@@ -15,12 +15,6 @@ constexpr double kSharp = 2 * 0.6931471805599453;
 double softplus(double z) {
   const double x = kSharp * z;
   return (x > 30 ? x : std::log1p(std::exp(x))) / (kSharp / 2);
-}
-
-std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", x);
-  return text;
 }
 
 }  // namespace
@@ -37,8 +31,8 @@ FitVariables::FitVariables(std::span<const double> start, std::span<const FitBou
     if (!(x.start > low && x.start < high)) {
       throw InputError("fit: parameter " +
                        (i < names.size() ? "'" + names[i] + "'" : std::to_string(i)) +
-                       " starts at " + number_text(x.start) + ", expected between its bounds " +
-                       number_text(low) + " and " + number_text(high));
+                       " starts at " + text("%g", x.start) + ", expected between its bounds " +
+                       text("%g", low) + " and " + text("%g", high));
     }
     const double size = x.start == 0 ? 1 : std::abs(x.start);
     x.scale = size;

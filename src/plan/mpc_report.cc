@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 
 #include "base/page.h"
 #include "base/svg_plot.h"
+#include "base/text.h"
 
 namespace diffmj {
 namespace {
@@ -75,17 +75,14 @@ std::string mpc_report(const Planner& planner, const Model& execution, const Mpc
   const double best =
       std::accumulate(run.plans.begin(), run.plans.end(), std::numeric_limits<double>::infinity(),
                       [](double x, const MpcPlan& p) { return std::min(x, p.cost); });
-  char text[512];
-  std::snprintf(
-      text, sizeof(text),
-      "%zu plans of %d steps by the %s planner, %d steps executed: %.4g s of motion, %.4g s "
-      "of planning (%.3g times as long). %ld rollouts. Cost of the first plan %.4g, of the "
-      "last %.4g, smallest %.4g.",
-      run.plans.size(), o.horizon, plan_method_name(o.method), run.nstep, run.simulated,
-      run.seconds, run.simulated > 0 ? run.seconds / run.simulated : 0.0, nrollout,
-      run.plans.empty() ? 0.0 : run.plans.front().cost,
-      run.plans.empty() ? 0.0 : run.plans.back().cost, run.plans.empty() ? 0.0 : best);
-  std::string out = html_paragraph(text);
+  std::string out = html_paragraph(
+      text("%zu plans of %d steps by the %s planner, %d steps executed: %.4g s of motion, %.4g s "
+           "of planning (%.3g times as long). %ld rollouts. Cost of the first plan %.4g, of the "
+           "last %.4g, smallest %.4g.",
+           run.plans.size(), o.horizon, plan_method_name(o.method), run.nstep, run.simulated,
+           run.seconds, run.simulated > 0 ? run.seconds / run.simulated : 0.0, nrollout,
+           run.plans.empty() ? 0.0 : run.plans.front().cost,
+           run.plans.empty() ? 0.0 : run.plans.back().cost, run.plans.empty() ? 0.0 : best));
   if (run.interrupted) out += html_paragraph("It was interrupted.", "note");
   if (!run.message.empty()) out += html_paragraph("It ended early: " + run.message, "note");
   if (ndiverged > 0) {
