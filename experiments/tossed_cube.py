@@ -1,5 +1,5 @@
-"""The tossed cube: its model as a function of parameters, tosses to fit it to, and how far simulated
-tosses are from them.
+"""The tossed cube: its model as a function of parameters, tosses to fit it to, and the distance of
+simulated tosses from them.
 
 The tosses are those of ContactNets (contactnets.py) if the environment variable DIFFMJ_CONTACTNETS
 names the folder that has them. Otherwise they are synthetic, and results say so.
@@ -89,6 +89,10 @@ class Tosses:
     recordings: list[diffmj.Recording]
     note: str  # which tosses these are, for the reader of a page
     synthetic: bool
+
+    @property
+    def name(self) -> str:
+        return "Synthetic tosses" if self.synthetic else "Tosses of ContactNets"
 
 
 def tosses(most: int, values: dict[str, float], cone: str) -> Tosses:

@@ -133,7 +133,7 @@ def main(argv=None):
 
     numbers = {
         "note": data.note,
-        "data": "synthetic" if data.synthetic else "ContactNets",
+        "data": data.name,
         "segments": nsegment,
         "found": {kind: {str(s): found[kind, s] for s in STARTS} for kind in KINDS},
         "last": {kind: {str(s): path[kind, s][-1] for s in STARTS} for kind in KINDS},
