@@ -35,6 +35,7 @@ class Motion:
     elevation: float = -15.0
     slower: float = 1.0  # how much slower than the motion the film runs
     moments: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the strip [s]
+    label: str = ""  # at the bottom of every picture
 
 
 def backend() -> str:
@@ -105,7 +106,10 @@ def _render(motion: Motion, times):
             mujoco.mj_forward(motion.model, data)
             renderer.update_scene(data, camera)
             picture = Image.fromarray(renderer.render())
-            ImageDraw.Draw(picture).text((8, 6), f"{time:.2f} s", font=font, fill="black")
+            text = ImageDraw.Draw(picture)
+            text.text((8, 6), f"{time:.2f} s", font=font, fill="black")
+            lower_left = (8, SIZE[0] - 6)
+            text.multiline_text(lower_left, motion.label, font=font, fill="black", anchor="ld")
             yield picture
 
 

@@ -22,6 +22,7 @@ h2 { font-size: 1.35rem; line-height: 1.25; margin: 3rem 0 .4rem; padding-top: 1
      border-top: 1px solid #d5dae0; }
 p { max-width: 46rem; margin: .5rem 0; }
 .see { font-size: 1.08rem; }
+.note { padding: .4rem .8rem; background: #f3f5f7; border-left: 3px solid #8c959f; }
 .quiet, figcaption, details { color: #57606a; font-size: .92rem; }
 figure { margin: 1.2rem 0; }
 figcaption { max-width: 46rem; margin-top: .3rem; }
@@ -127,6 +128,9 @@ def _section(x: Result, no_film: str) -> str:
         tail = _text("\n".join(x.output.splitlines()[-15:]))
         return f"{head}<p class=missed>It did not run to its end:</p><pre>{tail}</pre></section>"
     figures = "".join(_figure(x, figure) for figure in e.figures)
+    note = x.record["numbers"].get("note")
+    if note:
+        head += f"<p class=note>{_text(note)}</p>\n"
     return f"{head}{_film(x, no_film)}{figures}{_numbers(x)}{_details(x)}</section>"
 
 
