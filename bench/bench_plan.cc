@@ -1,5 +1,5 @@
-// Planners in units of mj_step: ratios are measured in one run, in turn, in seconds of this process,
-// so that a noisy machine disturbs both.
+// Planners in units of mj_step: ratios are measured in one run, in turn, in seconds of this
+// process, so that a noisy machine disturbs both.
 #include <benchmark/benchmark.h>
 #include <mujoco/mujoco.h>
 
@@ -125,11 +125,13 @@ const bool kRegistered = [] {
     for (const Noise noise : {Noise::kWhite, Noise::kPink, Noise::kBrown}) {
       benchmark::RegisterBenchmark(
           ("plan/sampling/" + scene.name + "/" + noise_name(noise)).c_str(),
-          [scene, noise](benchmark::State& state) { bench_sampling(state, scene, noise); });
+          [scene, noise](benchmark::State& state) { bench_sampling(state, scene, noise); })
+          ->UseRealTime();
     }
     benchmark::RegisterBenchmark(
         ("plan/gradient/" + scene.name).c_str(),
-        [scene](benchmark::State& state) { bench_gradient_iteration(state, scene); });
+        [scene](benchmark::State& state) { bench_gradient_iteration(state, scene); })
+        ->UseRealTime();
   }
   return true;
 }();

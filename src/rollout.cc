@@ -16,6 +16,7 @@
 #include "record/input.h"
 #include "record/pose_reader.h"
 #include "record/recorder.h"
+#include "record/rollout_into.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
 #include "stages/position/collision.h"
@@ -66,14 +67,34 @@ bool steps_sense(const Model& model) {
   return !model.is_adaptive() && !cfd_forward(model.impl()) && !model.impl().collider();
 }
 
+// The memory of a trajectory that is over, for the next.
+Trajectory emptied(Trajectory& old) {
+  Trajectory t;
+  const auto take = [](auto& from, auto& to) {
+    from.clear();
+    to = std::move(from);
+  };
+  for (auto x : {&Trajectory::time, &Trajectory::qpos, &Trajectory::qvel, &Trajectory::act,
+                 &Trajectory::qacc, &Trajectory::qacc_warmstart, &Trajectory::next_warmstart,
+                 &Trajectory::tendon_numbers, &Trajectory::sensordata, &Trajectory::ctrl,
+                 &Trajectory::qfrc_applied, &Trajectory::xfrc_applied}) {
+    take(old.*x, t.*x);
+  }
+  take(old.steps, t.steps);
+  take(old.tendon_objects, t.tendon_objects);
+  take(old.contacts, t.contacts);
+  take(old.contact_begin, t.contact_begin);
+  return t;
+}
+
+// t: empty, but for its memory
 Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int nstep,
-                           const Kept& kept, bool sensors, const PoseReader* poses,
+                           const Kept& kept, bool sensors, const PoseReader* poses, Trajectory t,
                            StopSignal& stop) {
   const mjModel* m = model.mj();
   mjModel sensing = *m;  // of the pointers
   if (sensors) sensing.opt.disableflags &= ~mjDSBL_SENSOR;
   const auto nsensordata = sensors ? static_cast<size_t>(m->nsensordata) : 0;
-  Trajectory t;
   TendonRecordSize tendons(m);
   if (!kept.tendons) tendons.numbers = tendons.objects = 0;
   allocate_rows(model, input, nstep, tendons, t);
@@ -162,17 +183,18 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
   return t;
 }
 
-// poses: where those of this rollout go; null: they are not asked for
+// poses: where those of this rollout go; null: they are not asked for. old: its memory is used
 Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
-                       const RolloutOptions& options, Poses* poses, StopSignal& stop) {
+                       const RolloutOptions& options, Poses* poses, Trajectory& old,
+                       StopSignal& stop) {
   const bool sense = options.sensors && steps_sense(model);
   const bool leave = poses && steps_leave_poses(model) && !cfd_forward(model.impl());
   std::optional<PoseReader> reader;
   if (leave) reader.emplace(model, options.observables, nstep, *poses);
-  Trajectory t =
-      model.is_adaptive()
-          ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
-          : steps_of_mujoco(model, input, nstep, kept, sense, leave ? &*reader : nullptr, stop);
+  Trajectory t = model.is_adaptive()
+                     ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
+                     : steps_of_mujoco(model, input, nstep, kept, sense, leave ? &*reader : nullptr,
+                                       emptied(old), stop);
   if (options.sensors && !sense && t.ok()) t.sensordata = sensordata(model, t);
   if (poses && !leave && t.ok()) *poses = diffmj::poses(model, t, options.observables);
   return t;
@@ -199,16 +221,17 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   require_memory("rollout", trajectory_bytes(model, nstep));
   require_poses(1, options);
   StopSignal stop(options.interrupted, options.progress);
+  Trajectory none;
   return rollout_one(model, input, nstep, kept_of(model, nstep, 1, options.keep_stages), options,
-                     poses_of(options, 0), stop);
+                     poses_of(options, 0), none, stop);
 }
 
 namespace {
 
 // model_of(i): the model of rollout i
 template <class ModelOf>
-std::vector<Trajectory> run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs,
-                                  int nstep, const RolloutOptions& options) {
+void run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs, int nstep,
+               const RolloutOptions& options, std::span<Trajectory> out) {
   require_no_callbacks("rollout");
   for (size_t i = 0; i < inputs.size(); i++) {
     require_input("rollout " + std::to_string(i) + " of the batch", model_of(i), inputs[i], nstep);
@@ -216,25 +239,31 @@ std::vector<Trajectory> run_batch(ModelOf&& model_of, std::span<const RolloutInp
     require_steps_of("rollout", model_of(i), nstep, options.steps_of);
     if (options.sensors) require_sensor_values("rollout", model_of(i));
   }
-  std::vector<Trajectory> out(inputs.size());
-  if (out.empty()) return out;
+  if (out.empty()) return;
   require_memory("rollout", trajectory_bytes(model_of(0), nstep, inputs.size()));
   require_poses(inputs.size(), options);
   const Kept kept = kept_of(model_of(0), nstep, inputs.size(), options.keep_stages);
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] = rollout_one(model_of(k), inputs[k], nstep, kept, options, poses_of(options, k), s);
+    out[k] =
+        rollout_one(model_of(k), inputs[k], nstep, kept, options, poses_of(options, k), out[k], s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
-  return out;
 }
 
 }  // namespace
 
 std::vector<Trajectory> rollout_batch(const Model& model, std::span<const RolloutInput> inputs,
                                       int nstep, const RolloutOptions& options) {
-  return run_batch([&](size_t) -> const Model& { return model; }, inputs, nstep, options);
+  std::vector<Trajectory> out(inputs.size());
+  rollout_batch_into(model, inputs, nstep, options, out);
+  return out;
+}
+
+void rollout_batch_into(const Model& model, std::span<const RolloutInput> inputs, int nstep,
+                        const RolloutOptions& options, std::span<Trajectory> out) {
+  run_batch([&](size_t) -> const Model& { return model; }, inputs, nstep, options, out);
 }
 
 std::vector<Trajectory> rollout_batch(std::span<const Model> models,
@@ -244,7 +273,9 @@ std::vector<Trajectory> rollout_batch(std::span<const Model> models,
     throw InputError("rollout: " + std::to_string(models.size()) + " models but " +
                      std::to_string(inputs.size()) + " inputs");
   }
-  return run_batch([&](size_t i) -> const Model& { return models[i]; }, inputs, nstep, options);
+  std::vector<Trajectory> out(inputs.size());
+  run_batch([&](size_t i) -> const Model& { return models[i]; }, inputs, nstep, options, out);
+  return out;
 }
 
 }  // namespace diffmj

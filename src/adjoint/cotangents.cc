@@ -85,9 +85,9 @@ CVec cotangent_row(const Trajectory& t, const Cotangents& c, CVec x, int i) {
   return x.subspan(static_cast<size_t>(i) * width, width);
 }
 
-// adds what the poses and velocities at state i receive
-void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i,
-                        Vec x_bar, const ParameterBar& params, Workspace& workspace) {
+}  // namespace
+
+std::pair<PoseBar, bool> pose_cotangents(const Trajectory& t, const Cotangents& c, int i) {
   bool any = false;
   const auto part = [&](CVec x) {
     const CVec out = cotangent_row(t, c, x, i);
@@ -107,6 +107,15 @@ void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangent
                     .body_angvel = part(c.body_angvel),
                     .site_linvel = part(c.site_linvel),
                     .site_angvel = part(c.site_angvel)};
+  return {bar, any};
+}
+
+namespace {
+
+// adds what the poses and velocities at state i receive
+void add_pose_cotangent(const Model& model, const Trajectory& t, const Cotangents& c, int i,
+                        Vec x_bar, const ParameterBar& params, Workspace& workspace) {
+  const auto [bar, any] = pose_cotangents(t, c, i);
   if (!any) return;
   const mjModel* m = model.mj();
   mjData* d = workspace.data.get();
@@ -194,9 +203,9 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
 }
 
 void add_state_cotangents(const Model& model, const Trajectory& t, const Cotangents& c, int i,
-                          Vec x_bar, const ParameterBar& params, Workspace& workspace) {
+                          bool poses, Vec x_bar, const ParameterBar& params, Workspace& workspace) {
   add_cotangent(model, t, c, i, x_bar);
-  add_pose_cotangent(model, t, c, i, x_bar, params, workspace);
+  if (poses) add_pose_cotangent(model, t, c, i, x_bar, params, workspace);
 }
 
 SensorCotangents::SensorCotangents(const Model& model, const Trajectory& trajectory,

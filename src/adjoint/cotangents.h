@@ -3,6 +3,7 @@
 #define DIFFMJ_ADJOINT_COTANGENTS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diffmj/gradient.h"
@@ -15,11 +16,15 @@ namespace diffmj {
 void require_cotangents(const std::string& who, const Model& model, const Trajectory& trajectory,
                         const Cotangents& cotangents);
 
-// Adds the cotangents of state i, and of the poses and velocities there, to x_bar (2 nv + na) and
-// to params.
+// Adds the cotangents of state i to x_bar (2 nv + na); with poses also those of the poses and
+// velocities there, and to params.
 void add_state_cotangents(const Model& model, const Trajectory& trajectory,
-                          const Cotangents& cotangents, int i, Vec x_bar,
+                          const Cotangents& cotangents, int i, bool poses, Vec x_bar,
                           const ParameterBar& params, Workspace& workspace);
+
+// Those of the poses and velocities at state i, and whether any is not 0.
+std::pair<PoseBar, bool> pose_cotangents(const Trajectory& trajectory, const Cotangents& cotangents,
+                                         int i);
 
 // Those of the sensors at a state, 0 where a value is beyond its cutoff.
 class SensorCotangents {

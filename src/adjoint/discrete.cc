@@ -97,8 +97,11 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     bar.params.field[static_cast<size_t>(field.id)] = to;
   }
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
+  // those of poses go with the step that begins there; the oracle's parameters know none of it
+  const bool with_step = step_takes_poses(impl) && cotangents.params.empty();
   const auto add = [&](int i) {
-    add_state_cotangents(model, t, cotangents, i, x_bar, bar.params, workspace);
+    add_state_cotangents(model, t, cotangents, i, !with_step || i == t.nstep, x_bar, bar.params,
+                         workspace);
   };
   SensorCotangents sensors(model, t, cotangents, workspace);
   const auto add_sensors = [&](int i, CVec sensor_bar) {
@@ -132,8 +135,11 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     }
     if (!cotangents.efc_force.empty()) bar.efc_force = cotangents.efc_force[static_cast<size_t>(i)];
     const CVec sensor_bar = sensors.at(i);
+    const auto [pose_bar, any_pose] = pose_cotangents(t, cotangents, i);
+    bar.poses = with_step && any_pose ? &pose_bar : nullptr;
     // a loss of an early state does not depend on the steps after it
-    if (!continuous && sensor_bar.empty() && cotangents.efc_force.empty() && bar.next.isZero(0)) {
+    if (!continuous && !bar.poses && sensor_bar.empty() && cotangents.efc_force.empty() &&
+        bar.next.isZero(0)) {
       add(i);
       continue;
     }

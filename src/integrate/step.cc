@@ -101,6 +101,11 @@ bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
   return !needs.oracle && !(other_field && needs.acceleration);
 }
 
+bool step_takes_poses(const ModelImpl& impl) {
+  return impl.path == GradientPath::kAnalytic && !impl.tableau &&
+         impl.mj()->opt.integrator != mjINT_RK4 && !impl.has_surrogate_field();
+}
+
 void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
   next.setZero(ncotangent, 2 * impl.nv + impl.na);
   x.setZero(ncotangent, 2 * impl.nv + impl.na);
@@ -225,7 +230,8 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                            .qacc_step = noslip ? CVec() : qacc,
                            .force_bar = force_bar,
                            .has_metric = implicit,
-                           .sensor_bar = bar.sensordata},
+                           .sensor_bar = bar.sensordata,
+                           .poses = bar.poses},
                           constrained ? lambda : mu, multipliers,
                           {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                           workspace);

@@ -20,15 +20,16 @@ namespace diffmj {
 
 // Cotangents of a step, one row each.
 struct StepBar {
-  Matrix next;               // 2 nv + na, in: of (q', v', act')
-  Matrix x;                  // 2 nv + na, added to: of (q, v, act)
-  Matrix ctrl;               // nu, added to
-  Matrix ctrl_end = {};      // nu, added to: where controls are linear, of the next row
-  Matrix qfrc_applied;       // nv, added to
-  Matrix xfrc_applied;       // 6 nbody, added to; no columns: not wanted
-  CVec efc_force = {};       // in: of the step's constraint forces, of one cotangent; empty: 0
-  CVec sensordata = {};      // in: of the sensors at its start, of one cotangent; empty: 0
-  ParameterBar params = {};  // added to, of one cotangent
+  Matrix next;           // 2 nv + na, in: of (q', v', act')
+  Matrix x;              // 2 nv + na, added to: of (q, v, act)
+  Matrix ctrl;           // nu, added to
+  Matrix ctrl_end = {};  // nu, added to: where controls are linear, of the next row
+  Matrix qfrc_applied;   // nv, added to
+  Matrix xfrc_applied;   // 6 nbody, added to; no columns: not wanted
+  CVec efc_force = {};   // in: of the step's constraint forces, of one cotangent; empty: 0
+  CVec sensordata = {};  // in: of the sensors at its start, of one cotangent; empty: 0
+  const PoseBar* poses = nullptr;  // in: of the poses at its start, of one cotangent; null: 0
+  ParameterBar params = {};        // added to, of one cotangent
 
   void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
 };
@@ -46,6 +47,9 @@ void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspa
 // StepBar::sensordata can be part of the pullback of the step whose start they are at; where it
 // cannot, they are pulled back on their own (adjoint/sensors.h).
 bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar);
+
+// StepBar::poses likewise; the poses that the step needs anyway serve both.
+bool step_takes_poses(const ModelImpl& impl);
 
 // The paths it chooses from.
 void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,

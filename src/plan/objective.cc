@@ -7,6 +7,7 @@
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "record/input.h"
+#include "record/rollout_into.h"
 
 namespace diffmj {
 namespace {
@@ -47,6 +48,7 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
   const auto count = static_cast<size_t>(n);
   if (z_.size() < count) {
     z_.resize(count);
+    trajectories_.resize(count);
     inputs_.resize(count);
     poses_.resize(count);
     evaluations_.resize(count);
@@ -70,13 +72,15 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
                       .mocap_quat = mocap_quat_,
                       .time = time_});
   }
-  std::vector<Trajectory> trajectories = rollout_batch(model_, inputs, options_.horizon,
-                                                       {.nthread = options_.nthread,
-                                                        .interrupted = interrupted,
-                                                        .sensors = cost_.sensors(),
-                                                        .observables = cost_.observables(),
-                                                        .poses = std::span(poses_).first(count),
-                                                        .keep_stages = gradient});
+  const std::span<Trajectory> trajectories = std::span(trajectories_).first(count);
+  rollout_batch_into(model_, inputs, options_.horizon,
+                     {.nthread = options_.nthread,
+                      .interrupted = interrupted,
+                      .sensors = cost_.sensors(),
+                      .observables = cost_.observables(),
+                      .poses = std::span(poses_).first(count),
+                      .keep_stages = gradient},
+                     trajectories);
   cost_.evaluate(model_, trajectories, std::span(poses_).first(count), gradient,
                  std::span(evaluations_).first(count), options_.nthread);
   for (size_t k = 0; k < count; k++) {
@@ -90,7 +94,7 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
   if (gradient) pull_back(begin, trajectories, out, interrupted);
 }
 
-void PlanObjective::pull_back(int begin, std::vector<Trajectory>& trajectories,
+void PlanObjective::pull_back(int begin, std::span<Trajectory> trajectories,
                               std::vector<Value>& out, const std::function<bool()>& interrupted) {
   // those that are good, in front
   std::vector<size_t> good;
@@ -102,7 +106,7 @@ void PlanObjective::pull_back(int begin, std::vector<Trajectory>& trajectories,
     cotangents.push_back(evaluations_[k].bars.view());
   }
   const std::vector<Gradient> gradients =
-      rollout_pullback_batch(model_, std::span(trajectories).first(good.size()), cotangents,
+      rollout_pullback_batch(model_, trajectories.first(good.size()), cotangents,
                              {.nthread = options_.nthread, .interrupted = interrupted});
   PlanInputs bars;
   std::vector<double> scratch;

@@ -38,7 +38,7 @@ class PlanObjective {
  private:
   void evaluate_chunk(int begin, int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                       const std::function<bool()>& interrupted);
-  void pull_back(int begin, std::vector<Trajectory>& trajectories, std::vector<Value>& out,
+  void pull_back(int begin, std::span<Trajectory> trajectories, std::vector<Value>& out,
                  const std::function<bool()>& interrupted);
 
   Model model_;
@@ -51,6 +51,7 @@ class PlanObjective {
   // of a chunk
   std::vector<std::vector<double>> z_;
   std::vector<PlanInputs> inputs_;
+  std::vector<Trajectory> trajectories_;
   std::vector<Poses> poses_;
   std::vector<Cost::Evaluation> evaluations_;
 };

@@ -371,6 +371,7 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                       qpos_bar, qvel_bar, s, params);
     }
 
+    if (problem.poses) poses_pullback(m, d, *problem.poses, s, params);
     kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
     if (implicit) {
       bias_metric_pullback(impl, qvel, mu, problem.b, qpos_bar, qvel_bar, params, workspace);

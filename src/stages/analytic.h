@@ -46,6 +46,7 @@ struct AnalyticProblem {
   // nsensordata: cotangent of the sensors, for the parameters that sensors_pullback leaves to the
   // oracle; empty: 0
   CVec sensor_bar = {};
+  const PoseBar* poses = nullptr;  // of poses and velocities, of one cotangent; null: 0
 };
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to
