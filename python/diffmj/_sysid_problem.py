@@ -70,6 +70,8 @@ class Group:
             self.last = options["build_model"](self.params, sequences.spec)
             return self.last
 
+        self.signal_maps: dict[int, SignalMap] = {}
+        self.direct = _direct(options["modify_residual"], params)
         names = params.get_non_frozen_parameter_names()
         start = dict(zip(names, params.as_vector().tolist(), strict=True))
         self.family = ParametricSimulator(build, start, nthread=nthread)
@@ -83,7 +85,12 @@ class Group:
         qpos, qvel, act, _ = sysid.TimeSeries.compute_all_state_mappings(model)
         self.state_mapping = qpos | qvel | act
         self.sensor_mapping = sysid.TimeSeries.compute_all_sensor_mapping(model)
-        self.measured = list(sequences.measured_rollout)
+        # of several that were measured as one, mujoco.sysid takes a list
+        self.measured = [
+            one
+            for given in sequences.measured_rollout
+            for one in ([given] if isinstance(given, sysid.SystemTrajectory) else given)
+        ]
         controls = []
         for one in self.measured:
             control = one.control
@@ -195,7 +202,9 @@ class Problem:
         parts = {}
         for group, rollouts, trajectory, signals in self._rollouts(x):
             needed = needed_sensors(group, rollouts.numbers[0], x, signals[0])
-            steps = single_steps(rollouts.family, trajectory, rollouts.ctrl, needed)
+            steps = single_steps(
+                rollouts.family, trajectory, rollouts.ctrl, needed, signals[0].model
+            )
             for i, (number, y) in enumerate(zip(rollouts.numbers, signals, strict=True)):
                 state_dot, sensor_dot = steps.forwards(i, y)
                 parts[self.groups.index(group), number] = self._directional(
@@ -207,17 +216,16 @@ class Problem:
         self, group: Group, number: int, x: Array, y: Signals, state_dot: Array, sensor_dot: Array
     ) -> Array:
         """Derivatives of F along the tangents (n, rows, numbers) of its arguments. mujoco.sysid's
-        own is affine: every step is exact. A function of the user's takes a small one."""
-        foreign = group.options["modify_residual"] is not None
+        own is affine in signals: every step is exact. Others take a small one."""
         columns = []
         for k in range(x.size):
-            step = _STEP * max(abs(x[k]), self._span[k]) if foreign else 1.0
+            step = _STEP * max(abs(x[k]), self._span[k]) if group.direct else 1.0
             moved = np.zeros(x.size)
             moved[k] = step
             ends = [
                 group.signals_to_residual(
                     number,
-                    x + sign * moved if foreign else x,
+                    x + sign * moved if group.direct else x,
                     y.model,
                     y.state + sign * step * state_dot[k],
                     y.sensordata + sign * step * sensor_dot[k],
@@ -252,19 +260,18 @@ class Problem:
             return group.signals_to_residual(number, at, y.model, state, sensordata)
 
         residual = function(y.state, y.sensordata)
-        kept = getattr(group, "signal_maps", {})
-        if number not in kept:
-            kept[number] = SignalMap(function, y.state, y.sensordata)
+        signals = group.signal_maps.get(number)
+        if signals is None:
+            signals = SignalMap(function, y.state, y.sensordata)
+            if not group.direct:
+                group.signal_maps[number] = signals
         direct = np.zeros(x.size)
-        if group.options["modify_residual"] is None:
-            group.signal_maps = kept  # it does not depend on the parameters
-        else:
-            for k in range(x.size):
-                moved = np.zeros(x.size)
-                moved[k] = _STEP * max(abs(x[k]), self._span[k])
-                ends = [function(y.state, y.sensordata, x + s * moved) for s in (1, -1)]
-                direct[k] = residual @ (ends[0] - ends[1]) / (2 * moved[k])
-        state_bar, sensor_bar = kept[number].pullback(residual)
+        for k in group.direct:
+            moved = np.zeros(x.size)
+            moved[k] = _STEP * max(abs(x[k]), self._span[k])
+            ends = [function(y.state, y.sensordata, x + s * moved) for s in (1, -1)]
+            direct[k] = residual @ (ends[0] - ends[1]) / (2 * moved[k])
+        state_bar, sensor_bar = signals.pullback(residual)
         bars["sensordata"][i, :-1] += sensor_bar
         nq, nv = bars["qpos"].shape[-1], bars["qvel"].shape[-1]
         for name, part in zip(
@@ -272,6 +279,21 @@ class Problem:
         ):
             bars[name][i, 1:] += part
         return residual, direct
+
+
+def _direct(modify_residual: Any, params: Any) -> list[int]:
+    """Numbers of the parameters that the residual may depend on beside the signals: those of delays,
+    gains and biases of a SignalTransform; any, of a function of the user's."""
+    if modify_residual is None:
+        return []
+    transform = getattr(modify_residual, "__self__", None)
+    own = type(transform) is sysid.SignalTransform and modify_residual == transform.apply
+    free = [name for name, x in params.items() if not x.frozen for _ in range(x.size)]
+    try:
+        used = [x[1] for x in (*transform._delays, *transform._gains, *transform._biases)]
+    except AttributeError:
+        own = False
+    return [k for k, name in enumerate(free) if not own or name in used]
 
 
 class Steps:
@@ -310,10 +332,14 @@ def needed_sensors(group: Group, number: int, x: Array, y: Signals) -> Array:
 
 
 def single_steps(
-    family: ParametricSimulator, trajectory: Trajectory, ctrl: Array, needed: Array
+    family: ParametricSimulator,
+    trajectory: Trajectory,
+    ctrl: Array,
+    needed: Array,
+    model: mujoco.MjModel,
 ) -> Steps:
     """All steps of a batch of rollouts as rollouts of one step, and one pullback of all of them per
-    row of the Jacobians."""
+    row of the Jacobians; rows that are known need none."""
     sim = trajectory._sim
     batch, nstep = trajectory.batch, trajectory.nstep
     begin = {
@@ -345,8 +371,12 @@ def single_steps(
     A, b = np.zeros((rows, n, n)), np.zeros((rows, n, p))
     for j in range(nv):
         A[:, nv + j], b[:, nv + j] = pullback(final={"qvel": unit(nv, j)})
-    for j in range(na):
-        A[:, 2 * nv + j], b[:, 2 * nv + j] = pullback(final={"act": unit(na, j)})
+    if na and "actuator_dynprm" not in jacobian.fields and _own_activations(model):
+        diagonal = ones.backward(final={"act": np.ones((rows, na))}).act
+        A[:, range(2 * nv, n), range(2 * nv, n)] = diagonal
+    else:
+        for j in range(na):
+            A[:, 2 * nv + j], b[:, 2 * nv + j] = pullback(final={"act": unit(na, j)})
     if sim.nq == nv and sim.integrator in ("Euler", "implicit", "implicitfast"):
         # q' = q + h v'
         A[:, :nv], b[:, :nv] = sim.timestep * A[:, nv : 2 * nv], sim.timestep * b[:, nv : 2 * nv]
@@ -355,8 +385,41 @@ def single_steps(
         for j in range(nv):
             A[:, j], b[:, j] = pullback(final={"qpos_tangent": unit(nv, j)})
     C, d = np.zeros((rows, len(needed), n)), np.zeros((rows, len(needed), p))
+    known = _joint_sensors(model)
     for k, j in enumerate(needed):
+        if j in known:
+            C[:, k, known[j]] = 1
+            continue
         bar = np.zeros((rows, 2, sim.nsensordata))
         bar[:, 0, j] = 1
         C[:, k], d[:, k] = pullback(sensordata=bar)
     return Steps(batch, needed, (A, b, C, d))
+
+
+def _own_activations(model: mujoco.MjModel) -> bool:
+    """Does every activation follow from itself and its control alone?"""
+    kinds = mujoco.mjtDyn
+    known = (
+        kinds.mjDYN_NONE,
+        kinds.mjDYN_INTEGRATOR,
+        kinds.mjDYN_FILTER,
+        kinds.mjDYN_FILTEREXACT,
+        kinds.mjDYN_MUSCLE,
+    )
+    return bool(np.isin(model.actuator_dyntype, [int(x) for x in known]).all())
+
+
+def _joint_sensors(model: mujoco.MjModel) -> dict[int, int]:
+    """Numbers of sensordata that are one of the state, by its number in the tangent space."""
+    out = {}
+    scalar = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+    for i in range(model.nsensor):
+        kind, joint = model.sensor_type[i], model.sensor_objid[i]
+        shift = {
+            int(mujoco.mjtSensor.mjSENS_JOINTPOS): 0,
+            int(mujoco.mjtSensor.mjSENS_JOINTVEL): model.nv,
+        }.get(int(kind))
+        # a cutoff clamps it
+        if shift is not None and model.jnt_type[joint] in scalar and model.sensor_cutoff[i] == 0:
+            out[int(model.sensor_adr[i])] = int(model.jnt_dofadr[joint]) + shift
+    return out

@@ -64,7 +64,9 @@ def optimize(
         residual_fn: what mujoco.sysid.build_residual_fn returned.
         optimizer: "mujoco", "scipy" and "scipy_parallel_fd" are those of mujoco.sysid, which take
             the Jacobian. "diffmj-lbfgs" (scipy's L-BFGS-B) takes gradients, whose time does not
-            grow with the number of parameters; it is the one for many of them.
+            grow with the number of parameters; it is the one for many of them. Its variables are
+            shares of the parameters' ranges, or scaled by x_scale, of which "jac" takes one Jacobian
+            at the start.
         verbose: log a table of the parameters at the end.
         check_conditioning: warn if cond(JᵀJ) at the start is above 1e12.
         nthread: of rollouts and pullbacks; 0: one per core.
@@ -272,9 +274,13 @@ def _by_lbfgs(
     # parameters of different units: in shares of their ranges, or of their sizes
     span = upper - lower
     scale = np.where(np.isfinite(span) & (span > 0), span, np.maximum(np.abs(x0), 1e-3))
-    if kwargs.get("x_scale") is not None:
-        scale = np.broadcast_to(np.asarray(kwargs["x_scale"], dtype=float), x0.shape)
-    kwargs.pop("x_scale", None)
+    given = kwargs.pop("x_scale", None)
+    if isinstance(given, str) and given == "jac":
+        norms = np.linalg.norm(problem.jacobian(x0), axis=0)
+        # what the residual does not depend on at the start is as the least of what it does
+        scale = 1 / np.where(norms > 0, norms, norms[norms > 0].min(initial=1.0))
+    elif given is not None:
+        scale = np.broadcast_to(np.asarray(given, dtype=float), x0.shape)
     shown = kwargs.pop("verbose", True)
     extras: dict[str, Any] = {"objective": [], "candidate": []}
 
