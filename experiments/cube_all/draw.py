@@ -18,23 +18,28 @@ SHOWN = {
 
 
 def colour(name):
-    """Of a row, by its model."""
-    return next((c for x, c in COLOURS.items() if name.startswith(f"{x}, ")), common.GREY)
+    """Of a fit, by its model."""
+    models = [x for x in COLOURS if name.startswith(f"{x}, ")]
+    return COLOURS[max(models, key=len)] if models else common.GREY
 
 
-def draw_errors(errors, shown, floor, title):
+def draw_errors(errors, shown, floor, published, title):
+    """published: whether the paper's number belongs here."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 0.9 + 0.36 * max(10, len(errors))))
     places = np.arange(len(errors))[::-1]
     values = [x.error for x in errors.values()]
     left.barh(places, values, color=[colour(name) for name in errors], height=0.65)
     for place, x in zip(places, errors.values(), strict=True):
         text = f"{x.error:.3f}, {x.position:.0f} mm"
-        left.text(x.error + 0.003, place, text, va="center", fontsize=9)
+        back = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        left.text(x.error + 0.003, place, text, va="center", fontsize=9, bbox=back)
     left.set_yticks(places, list(errors))
-    left.axvline(0.25, color=common.BLACK, linestyle="--", linewidth=1)
-    left.text(0.252, len(errors) - 0.4, "the paper's: above 0.25", fontsize=9)
+    if published:
+        left.axvline(0.25, color=common.BLACK, linestyle="--", linewidth=1, zorder=0)
+        left.text(0.252, len(errors) - 0.4, "published: above 0.25", fontsize=9)
     left.axvline(floor, color=common.BLACK, linestyle=":", linewidth=1)
-    left.set(xlabel="error over whole tosses, and distance of the centres", xlim=(0, 0.34))
+    left.set(xlabel="error over whole tosses, and distance of the centres")
+    left.set_xlim(0, max(0.33, 1.25 * max(values)))
     labels = {"start": "tuned by hand", "paper": "the paper's model, fitted",
               "hollow": "round cone, hollow, fitted"}  # fmt: skip
     looks = {"start": common.GREY, "paper": common.ORANGE, "hollow": common.BLUE}

@@ -91,7 +91,7 @@ def plan(quick: bool) -> dict:
     are left out afterwards, because with them the gradient vanishes beside the least loss.
     """
     first, *_, last = MODELS
-    stages = [(None, 0.08, 15 if quick else 25), (None, 0.025, 5 if quick else 15)]
+    stages = [(None, 0.08, 15 if quick else 30), (None, 0.025, 5 if quick else 15)]
     near = [(CFD, 0.1, 12), *stages]
     if quick:
         out = {f"{x}, N = 4": (x, TUNED, 4, stages) for x in (first, last)}
