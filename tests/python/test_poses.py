@@ -373,3 +373,25 @@ def test_only_what_is_read_is_kept(arm):
     traj = arm.rollout(**start(arm))
     traj.xpos.sum()
     assert {x for x in POSES if x in vars(traj)} == {"xpos"}
+
+
+@pytest.mark.parametrize("observable", ["qpos", "qvel", "sensordata", *POSES])
+def test_a_loss_of_an_early_state_is_that_of_a_shorter_rollout(observable):
+    sim = diffmj.Simulator(load("sensors"))
+    inputs = start(sim)
+    inputs["ctrl"][:] = inputs["ctrl"][0]  # a sensor of forces depends on the control at its state
+    long = sim.rollout(**inputs)
+    shape = getattr(long, observable).shape[1:]
+    bar = np.random.default_rng(1).standard_normal(shape)
+    rows = np.zeros((21, *shape))
+    rows[8] = bar
+    short = sim.rollout(**(inputs | {"ctrl": inputs["ctrl"][:8]}))
+    for params in ((), ("body_mass",)):
+        early = long.backward(**{observable: rows}, params=params)
+        final = short.backward(final={observable: bar}, params=params)
+        for name in ("qpos", "qvel", "act"):
+            np.testing.assert_allclose(
+                getattr(early, name), getattr(final, name), rtol=1e-9, atol=1e-12
+            )
+        np.testing.assert_allclose(early.ctrl.sum(0), final.ctrl.sum(0), rtol=1e-9, atol=1e-9)
+        assert not early.ctrl[9:].any()
