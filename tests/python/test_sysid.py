@@ -211,7 +211,7 @@ def test_signal_transform():
         params, residual_fn, "diffmj-lbfgs", verbose=False, max_iters=1, final_jacobian=False
     )
     assert result.jac is None and result.fun < 0.5 * residual @ residual
-    problem = diffmj.sysid._problem(params, residual_fn, 1)
+    problem = diffmj.sysid.derivatives(params, residual_fn, nthread=1)
     loss, gradient = problem.gradient(params.as_vector())
     assert loss == pytest.approx(0.5 * residual @ residual, rel=1e-12)
     assert gradient == pytest.approx(jacobian.T @ residual, rel=1e-6)
@@ -231,7 +231,9 @@ def test_states_as_observations():
     params = parameters(BALL_PARAMETERS, 1.1)
     residual_fn = sysid.build_residual_fn(models_sequences=[motion])
     jacobian, residual = check(residual_fn, params), theirs(residual_fn, params)
-    loss, gradient = diffmj.sysid._problem(params, residual_fn, 1).gradient(params.as_vector())
+    loss, gradient = diffmj.sysid.derivatives(params, residual_fn, nthread=1).gradient(
+        params.as_vector()
+    )
     assert loss == pytest.approx(0.5 * residual @ residual, rel=1e-12)
     assert gradient == pytest.approx(jacobian.T @ residual, rel=1e-6)
 
