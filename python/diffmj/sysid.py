@@ -15,8 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.optimize
-from mujoco import minimize
 
 from ._arrays import Array
 from ._errors import Error, FallbackWarning, InputError, RolloutError, UnsupportedError
@@ -31,7 +29,9 @@ except (ImportError, AttributeError) as error:
         "are missing; install it with: pip install 'mujoco[sysid]'"
     ) from error
 
+import scipy.optimize
 from absl import logging
+from mujoco import minimize
 
 from ._sysid_problem import Problem
 

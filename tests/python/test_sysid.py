@@ -1,6 +1,8 @@
 """mujoco.sysid's problems with diffmj's derivatives."""
 
 import functools
+import subprocess
+import sys
 
 import diffmj
 import mujoco
@@ -364,6 +366,22 @@ def test_errors():
         params[name].frozen = True
     found, result = diffmj.sysid.optimize(params, residual_fn, verbose=False)
     assert found.size == 0 and result.x.size == 0
+
+
+def test_import_without_mujoco_sysid():
+    """A MuJoCo whose mujoco.sysid lacks its dependencies: the module is there, and empty."""
+    code = """
+import sys, types, mujoco
+sys.modules["mujoco.sysid"] = mujoco.sysid = types.ModuleType("mujoco.sysid")
+import diffmj
+try:
+    import diffmj.sysid
+except ImportError as error:
+    assert "pip install 'mujoco[sysid]'" in str(error), error
+else:
+    raise SystemExit("it was imported")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_warnings_at_the_start(caplog):
