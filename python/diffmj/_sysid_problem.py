@@ -85,12 +85,7 @@ class Group:
         qpos, qvel, act, _ = sysid.TimeSeries.compute_all_state_mappings(model)
         self.state_mapping = qpos | qvel | act
         self.sensor_mapping = sysid.TimeSeries.compute_all_sensor_mapping(model)
-        # of several that were measured as one, mujoco.sysid takes a list
-        self.measured = [
-            one
-            for given in sequences.measured_rollout
-            for one in ([given] if isinstance(given, sysid.SystemTrajectory) else given)
-        ]
+        self.measured = list(sequences.measured_rollout)
         controls = []
         for one in self.measured:
             control = one.control
@@ -282,8 +277,8 @@ class Problem:
 
 
 def _direct(modify_residual: Any, params: Any) -> list[int]:
-    """Numbers of the parameters that the residual may depend on beside the signals: those of delays,
-    gains and biases of a SignalTransform; any, of a function of the user's."""
+    """Numbers of the parameters that the residual may depend on beside the signals: those of
+    delays, gains and biases of a SignalTransform; any, of a function of the user's."""
     if modify_residual is None:
         return []
     transform = getattr(modify_residual, "__self__", None)

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.optimize
-from mujoco import minimize
 
 from ._arrays import Array
 from ._errors import Error, FallbackWarning, InputError, RolloutError, UnsupportedError
@@ -31,11 +29,13 @@ except (ImportError, AttributeError) as error:
         "are missing; install it with: pip install 'mujoco[sysid]'"
     ) from error
 
+import scipy.optimize
 from absl import logging
+from mujoco import minimize
 
 from ._sysid_problem import Problem
 
-__all__ = ["jacobian", "optimize"]
+__all__ = ["derivatives", "jacobian", "optimize"]
 
 _OPTIMIZERS = ("mujoco", "scipy", "scipy_parallel_fd", "diffmj-lbfgs")
 # arguments of mujoco.sysid.residual
@@ -65,8 +65,8 @@ def optimize(
         optimizer: "mujoco", "scipy" and "scipy_parallel_fd" are those of mujoco.sysid, which take
             the Jacobian. "diffmj-lbfgs" (scipy's L-BFGS-B) takes gradients, whose time does not
             grow with the number of parameters; it is the one for many of them. Its variables are
-            shares of the parameters' ranges, or scaled by x_scale, of which "jac" takes one Jacobian
-            at the start.
+            shares of the parameters' ranges, or scaled by x_scale; "jac" takes one Jacobian at the
+            start.
         verbose: log a table of the parameters at the end.
         check_conditioning: warn if cond(JᵀJ) at the start is above 1e12.
         nthread: of rollouts and pullbacks; 0: one per core.
@@ -136,12 +136,24 @@ def jacobian(
     Raises:
         UnsupportedError: the residual cannot be differentiated.
     """
-    try:
-        problem = _problem(params, residual_fn, nthread)
-    except _Foreign as reason:
-        raise UnsupportedError(f"jacobian: {reason}") from None
+    problem = derivatives(params, residual_fn, nthread=nthread)
     x = params.as_vector()
     return problem.residual(x), problem.jacobian(x)
+
+
+def derivatives(
+    params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int = 0
+) -> Problem:
+    """For optimizers of one's own: an object whose `residual(x)`, `jacobian(x)` and `gradient(x)`
+    (½|r|² and its gradient) are those of the vector x of the parameters that are not frozen.
+
+    Raises:
+        UnsupportedError: the residual cannot be differentiated.
+    """
+    try:
+        return _problem(params, residual_fn, nthread)
+    except _Foreign as reason:
+        raise UnsupportedError(f"derivatives: {reason}") from None
 
 
 class _Foreign(Exception):

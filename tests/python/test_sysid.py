@@ -1,6 +1,8 @@
 """mujoco.sysid's problems with diffmj's derivatives."""
 
 import functools
+import subprocess
+import sys
 
 import diffmj
 import mujoco
@@ -211,7 +213,7 @@ def test_signal_transform():
         params, residual_fn, "diffmj-lbfgs", verbose=False, max_iters=1, final_jacobian=False
     )
     assert result.jac is None and result.fun < 0.5 * residual @ residual
-    problem = diffmj.sysid._problem(params, residual_fn, 1)
+    problem = diffmj.sysid.derivatives(params, residual_fn, nthread=1)
     loss, gradient = problem.gradient(params.as_vector())
     assert loss == pytest.approx(0.5 * residual @ residual, rel=1e-12)
     assert gradient == pytest.approx(jacobian.T @ residual, rel=1e-6)
@@ -231,7 +233,9 @@ def test_states_as_observations():
     params = parameters(BALL_PARAMETERS, 1.1)
     residual_fn = sysid.build_residual_fn(models_sequences=[motion])
     jacobian, residual = check(residual_fn, params), theirs(residual_fn, params)
-    loss, gradient = diffmj.sysid._problem(params, residual_fn, 1).gradient(params.as_vector())
+    loss, gradient = diffmj.sysid.derivatives(params, residual_fn, nthread=1).gradient(
+        params.as_vector()
+    )
     assert loss == pytest.approx(0.5 * residual @ residual, rel=1e-12)
     assert gradient == pytest.approx(jacobian.T @ residual, rel=1e-6)
 
@@ -362,6 +366,22 @@ def test_errors():
         params[name].frozen = True
     found, result = diffmj.sysid.optimize(params, residual_fn, verbose=False)
     assert found.size == 0 and result.x.size == 0
+
+
+def test_import_without_mujoco_sysid():
+    """A MuJoCo whose mujoco.sysid lacks its dependencies: the module is there, and empty."""
+    code = """
+import sys, types, mujoco
+sys.modules["mujoco.sysid"] = mujoco.sysid = types.ModuleType("mujoco.sysid")
+import diffmj
+try:
+    import diffmj.sysid
+except ImportError as error:
+    assert "pip install 'mujoco[sysid]'" in str(error), error
+else:
+    raise SystemExit("it was imported")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_warnings_at_the_start(caplog):

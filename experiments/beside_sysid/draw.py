@@ -1,0 +1,35 @@
+"""Figure of the comparison with mujoco.sysid."""
+
+import matplotlib.pyplot as plt
+
+from experiments import common
+
+COLORS = {"mujoco.sysid": common.ORANGE, "diffmj": common.SKY, "diffmj-lbfgs": common.BLUE}
+
+
+def draw(table, fits):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6))
+    curves = {
+        "differences": ("Jacobian, mujoco.sysid's differences", common.ORANGE),
+        "jacobian": ("Jacobian, diffmj", common.SKY),
+        "gradient": ("gradient, diffmj", common.BLUE),
+    }
+    for key, (label, color) in curves.items():
+        left.loglog(table["parameters"], table[key], "o-", color=color, label=label)
+    left.set(title="one derivative", xlabel="number of parameters", ylabel="time [s]")
+    left.set_xticks(table["parameters"], [str(x) for x in table["parameters"]])
+    left.minorticks_off()
+    left.legend()
+    for name, marker in zip(fits, "os", strict=False):
+        for kind, row in fits[name].items():
+            right.loglog(
+                row["seconds"],
+                100 * row["worst strength"],
+                marker,
+                color=COLORS[kind],
+                label=f"{kind}, {name} parameters",
+            )
+    right.axhline(2, color=common.GREY, linestyle=":")
+    right.set(title="fits", xlabel="time [s]", ylabel="error of the worst strength [%]")
+    right.legend()
+    return figure
