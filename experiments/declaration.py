@@ -8,6 +8,8 @@ film = "..."                optional: caption of a film; film.py in the folder h
 [[figures]]                 file = "speeds" (of speeds.png), caption = "..."
 [[numbers]]                 what = "...", ours = "cube.reference.loss" (a path into numbers.json),
                             paper = "...", format = ".3f", unit = "m"
+
+A "note" among the numbers is shown below the title: what a reader has to know about this run.
 """
 
 from __future__ import annotations

@@ -85,6 +85,7 @@ def draw(path, side, note):
         for start, colour in COLOURS.items():
             axis.plot(path[kind, start], color=colour, linewidth=1.8)
         axis.set(title=kind, xlabel="gradient step")
+        axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("side of the cube [mm]")
     axes[0].annotate(
         f"{side:.1f} mm ± 1 %", (0.98, 0.99 * side - 1), xycoords=("axes fraction", "data"),

@@ -153,7 +153,9 @@ struct FitResult {
 
 // How well the data determine the parameters: the covariance σ² (JᵀJ)⁻¹ of the least-squares
 // estimate, σ² = |r|²/(n - p), where starting states that were estimated are eliminated from J and
-// counted in p. It takes residuals for independent, and the model for right.
+// counted in p. Standard errors are those, or, where they are larger, those that let residuals of a
+// recording (of a segment, where there are few recordings) depend on each other in any way. Neither
+// knows of a bias: a model that cannot be right, or noise of starting states that acts on one side.
 struct Uncertainty {
   std::vector<double> error;        // standard errors; infinite where the data say nothing
   std::vector<double> correlation;  // p x p

@@ -43,6 +43,9 @@ class Minibatches {
   size_t at_ = 0;
 };
 
+// A gradient that is smaller than this times the loss is rounding, and no reason to move.
+constexpr double kEpsilon = 1e-8;
+
 }  // namespace
 
 void adam(FitRun& run) {
@@ -72,7 +75,7 @@ void adam(FitRun& run) {
         state.v[i] = options.beta2 * state.v[i] + (1 - options.beta2) * g * g;
         const double m = state.m[i] / (1 - std::pow(options.beta1, k + 1)),
                      v = state.v[i] / (1 - std::pow(options.beta2, k + 1));
-        if (v > 0) state.z[i] -= options.rate * m / std::sqrt(v);
+        if (v > 0) state.z[i] -= options.rate * m / (std::sqrt(v) + kEpsilon * value.loss);
       }
       state.iteration++;
     }

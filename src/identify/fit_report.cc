@@ -152,9 +152,9 @@ std::string fit_report(const Objective& training, const Objective* held_out,
 
   out += "<h2>Values</h2>\n" + values_table(family, start, bounds, result, uncertainty);
   out += html_paragraph(
-      "Standard errors take residuals for independent and the model for right. Errors of the model "
-      "itself, and "
-      "segments that overlap, make the truth less certain than they say.",
+      "Standard errors are those of the noise that the residuals show. They do not know of a bias: "
+      "a "
+      "model that cannot be right, or noise of the states that segments start from.",
       "quiet");
   if (start.size() > 1) {
     out += "<h2>Correlations of the estimates</h2>\n" + correlation_table(family, uncertainty);

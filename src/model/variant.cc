@@ -28,7 +28,7 @@ struct Variant {
   template <class T>
   T* own(T*& array, size_t size) {
     std::vector<char>& bytes = arrays.emplace_back(size * sizeof(T));
-    std::memcpy(bytes.data(), array, bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), array, bytes.size());
     array = reinterpret_cast<T*>(bytes.data());
     return array;
   }

@@ -110,7 +110,7 @@ def test_lookup():
 def test_page_says_what_failed_and_what_is_missing(declared):
     experiment = declaration.load(declared)
     record = {
-        "numbers": {"a": {"b": 2.04}},
+        "numbers": {"a": {"b": 2.04}, "note": "Made up & said so."},
         "checks": [{"what": "it", "measured": 1.0, "bound": "< 0", "ok": False}],
     }
     # the smallest part of a PNG that the page reads: its width
@@ -125,6 +125,7 @@ def test_page_says_what_failed_and_what_is_missing(declared):
         "2.0 m",
         "failed",
         "It &amp; broke",
+        "Made up &amp; said so.",
     ):
         assert words in text
 
