@@ -1,7 +1,6 @@
 // Cost: what a plan is to make small, as a sum of terms on states, poses, sensors and controls.
 //
-//   cost = Σ_terms  weight · mean over steps of norm(residual)  +  terminal · norm(residual at the
-//   end)
+//   cost = Σ_terms  weight · mean over steps of norm(r)  +  terminal · norm(r at the end)
 //
 // The mean is over the states after each step, of controls over the steps: weights mean the same
 // for every horizon and timestep.

@@ -18,6 +18,7 @@
 #include "record/input.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "stages/analytic.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {
@@ -97,8 +98,11 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
     bar.params.field[static_cast<size_t>(field.id)] = to;
   }
   const Vec x_bar(bar.x.data(), static_cast<size_t>(bar.x.cols()));
-  // those of poses go with the step that begins there; the oracle's parameters know none of it
-  const bool with_step = step_takes_poses(impl) && cotangents.params.empty();
+  // those of poses go with the step that begins there, unless the oracle, which knows none of it,
+  // has a part in the parameters
+  const bool oracle = oracle_parameters(impl.mj(), bar.params).any() ||
+                      (!cotangents.params.empty() && !cotangents.sensordata.empty());
+  const bool with_step = step_takes_poses(impl) && !oracle;
   const auto add = [&](int i) {
     add_state_cotangents(model, t, cotangents, i, !with_step || i == t.nstep, x_bar, bar.params,
                          workspace);

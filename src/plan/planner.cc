@@ -240,9 +240,9 @@ void Planner::State::by_both(const Numbers& nominal) {
       if (static_cast<int>(starts.size()) > options.refined) break;
       if (values[static_cast<size_t>(i)].ok) fill(i, starts.emplace_back());
     }
-    population = refine(starts, options.iterations);
-    // the best is the plan itself
-    if (!population.empty()) population.erase(population.begin());
+    const std::vector<Numbers> refined = refine(starts, options.iterations);
+    // the best is the plan itself; without time for any, those there were stay
+    if (!refined.empty()) population.assign(refined.begin() + 1, refined.end());
   }
 }
 
