@@ -92,11 +92,12 @@ struct SensorValue {
   std::vector<double> target = {};  // empty: 0
 };
 
-using Quantity = std::variant<Distance, Orientation, JointPosition, JointVelocity, FrameVelocity,
-                              ControlEffort, ControlRate, ForceEffort, SensorValue>;
+using CostQuantity =
+    std::variant<Distance, Orientation, JointPosition, JointVelocity, FrameVelocity, ControlEffort,
+                 ControlRate, ForceEffort, SensorValue>;
 
 struct CostTerm {
-  Quantity of;
+  CostQuantity of;
   Norm norm = Norm::kSquared;
   double scale = 0.1;     // in units of the residual; not of kSquared
   double weight = 1;      // of the mean over the steps

@@ -83,7 +83,7 @@ void bind_cost(nb::module_& m) {
   nb::class_<CostTerm>(m, "CostTerm", "A term of a cost.")
       .def(
           "__init__",
-          [](CostTerm* self, const Quantity& of, const std::string& norm, double scale,
+          [](CostTerm* self, const CostQuantity& of, const std::string& norm, double scale,
              double weight, double terminal, const std::string& name) {
             new (self) CostTerm{of, norm_from_name(norm), scale, weight, terminal, name};
           },

@@ -16,7 +16,7 @@ namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
 
-// what kind of term it is, in the order of Quantity
+// what kind of term it is, in the order of CostQuantity
 constexpr const char* kKinds[] = {"Distance",      "Orientation",   "JointPosition",
                                   "JointVelocity", "FrameVelocity", "ControlEffort",
                                   "ControlRate",   "ForceEffort",   "SensorValue"};
@@ -24,7 +24,7 @@ constexpr const char* kKinds[] = {"Distance",      "Orientation",   "JointPositi
 std::string frame_text(const Frame& frame) {
   return frame.kind == Frame::Kind::kFixed ? "point" : frame.name;
 }
-std::string default_name(const Quantity& of) {
+std::string default_name(const CostQuantity& of) {
   const std::string kind = kKinds[of.index()];
   if (const auto* x = std::get_if<Distance>(&of)) {
     return kind + "(" + frame_text(x->from) + ", " + frame_text(x->to) + ")";

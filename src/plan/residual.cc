@@ -291,7 +291,7 @@ int element_id(const std::string& who, const Model& model, int type, const std::
 }
 
 std::unique_ptr<Residual> make_residual(const std::string& who, const Model& model,
-                                        const Quantity& of) {
+                                        const CostQuantity& of) {
   return std::visit([&](const auto& x) { return make(who, model, x); }, of);
 }
 

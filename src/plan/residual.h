@@ -42,7 +42,7 @@ class Residual {
 
 // Resolves names; who is for messages.
 std::unique_ptr<Residual> make_residual(const std::string& who, const Model& model,
-                                        const Quantity& of);
+                                        const CostQuantity& of);
 // The same for what is measured at frames: Distance, Orientation and FrameVelocity.
 std::unique_ptr<Residual> make_distance(const std::string& who, const Model& model,
                                         const Distance& of);
