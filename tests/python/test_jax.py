@@ -1,6 +1,7 @@
 """diffmj.jax: the same bits as rollout and backward, under every transformation of JAX."""
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -423,3 +424,12 @@ def test_without_jax_the_error_says_what_to_install():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode != 0
     assert "diffmj.jax needs JAX: pip install 'diffmj[jax]'" in run.stderr
+
+
+def test_examples_of_the_documentation_run():
+    text = (ZOO.parents[2] / "docs" / "jax.md").read_text()
+    names: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(code, names)
+    assert names["slopes"].shape == (64, 6) and jnp.isfinite(names["slopes"]).all()
+    assert names["xpos"].shape == (50, 2, 3)
