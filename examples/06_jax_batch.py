@@ -40,7 +40,8 @@ starts = jnp.asarray(np.random.default_rng(0).uniform(0.0, 0.2, 64))  # of the p
 
 def miss(policy, start):
     """Distance of the puck from the goal at the end."""
-    ctrl = jnp.zeros((NSTEP, sim.nu)).at[:PUSH, 0].set(policy["bias"] + policy["gain"] * start)
+    place = (start - 0.1) / 0.1  # from -1 to 1
+    ctrl = jnp.zeros((NSTEP, sim.nu)).at[:PUSH, 0].set(policy["bias"] + policy["gain"] * place)
     return rollout(qpos=jnp.array([0.0, start]), ctrl=ctrl).qpos[-1, 1] - GOAL
 
 
