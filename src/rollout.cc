@@ -107,6 +107,7 @@ Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int ns
   set(input.qpos, d->qpos);
   set(input.qvel, d->qvel);
   set(input.act, d->act);
+  set(input.qacc_warmstart, d->qacc_warmstart);
   record_state(d->time, d->qpos, d->qvel, d->act, 0, t);
   if (kept.contacts > 0) t.contact_begin.assign(1, 0);
 

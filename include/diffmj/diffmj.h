@@ -21,6 +21,7 @@
 #include "diffmj/sensors.h"
 #include "diffmj/serialize.h"
 #include "diffmj/state.h"
+#include "diffmj/tape.h"
 #include "diffmj/version.h"
 
 #endif  // DIFFMJ_DIFFMJ_H_

@@ -23,6 +23,9 @@ struct RolloutInput {
   std::span<const double> mocap_pos = {};     // 3 nmocap; default from the model
   std::span<const double> mocap_quat = {};    // 4 nmocap; default from the model
   double time = 0;                            // [s]
+  // nv: what the solver of the first step starts from, for rollouts that go on from another one's
+  // next_warmstart; default 0. Explicit Runge-Kutta methods do not read it.
+  std::span<const double> qacc_warmstart = {};
 };
 
 enum class Outcome {

@@ -39,6 +39,7 @@ void bind_parametric(nb::module_& m);
 void bind_fit(nb::module_& m);
 void bind_recording(nb::module_& m);
 void bind_plan(nb::module_& m);
+void bind_arrays(nb::module_& m);
 
 // An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
 using RowArray = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

@@ -53,4 +53,5 @@ NB_MODULE(_diffmj, m) {
   bind_parametric(m);
   bind_fit(m);
   bind_plan(m);
+  bind_arrays(m);
 }

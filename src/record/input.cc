@@ -54,6 +54,7 @@ void require_input(const std::string& who, const Model& model, const RolloutInpu
   rows("xfrc_applied", input.xfrc_applied, "6 nbody", 6 * model.nbody());
   single("mocap_pos", input.mocap_pos, "3 nmocap", 3 * model.nmocap());
   single("mocap_quat", input.mocap_quat, "4 nmocap", 4 * model.nmocap());
+  single("qacc_warmstart", input.qacc_warmstart, "nv", model.nv());
   if (!std::isfinite(input.time)) throw InputError(who + ": time is not finite");
   if (!input.qpos.empty()) require_quaternions(who, model, input.qpos);
 }
