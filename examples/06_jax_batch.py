@@ -1,8 +1,7 @@
 """One push for 64 starts, in JAX: a puck comes to rest at a goal wherever it lay.
 
 The controls are a linear function of the start, learned by the gradient through the push and the
-friction of the floor: `vmap` runs the 64 rollouts in one call, on all cores. With Optax installed
-its Adam is used, else the one below.
+friction of the floor: `vmap` runs the 64 rollouts in one call, on all cores.
 """
 
 import diffmj
@@ -51,42 +50,20 @@ def loss(policy):
     return jnp.mean(jax.vmap(miss, in_axes=(None, 0))(policy, starts) ** 2)
 
 
-class Adam:
-    """What optax.adam is, for those without Optax."""
+def adam(policy, gradient, mean, square, n, rate=0.01):
+    """A step of what optax.adam does."""
+    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
+    square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, square, gradient)
+    size = jax.tree.map(lambda s: jnp.sqrt(s / (1 - 0.999**n)) + 1e-8, square)
+    step = jax.tree.map(lambda m, s: rate * m / (1 - 0.9**n) / s, mean, size)
+    return jax.tree.map(jnp.subtract, policy, step), mean, square
 
-    def __init__(self, rate):
-        self.rate = rate
-
-    def init(self, x):
-        zero = jax.tree.map(jnp.zeros_like, x)
-        return 0, zero, zero
-
-    def update(self, gradient, state):
-        n, mean, square = state
-        n += 1
-        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
-        square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, square, gradient)
-        step = jax.tree.map(
-            lambda m, s: -self.rate * m / (1 - 0.9**n) / (jnp.sqrt(s / (1 - 0.999**n)) + 1e-8),
-            mean,
-            square,
-        )
-        return step, (n, mean, square)
-
-
-try:
-    import optax
-
-    adam = optax.adam(0.01)
-except ImportError:
-    adam = Adam(0.01)
 
 policy = {"bias": 0.5 * jnp.ones(PUSH), "gain": jnp.zeros(PUSH)}
-state = adam.init(policy)
+mean = square = jax.tree.map(jnp.zeros_like, policy)
 for i in range(101):
     value, gradient = loss(policy)
     if i % 20 == 0:
         print(f"  {i:3d}: {1e3 * jnp.sqrt(value):6.1f} mm from the goal, root mean square of 64")
-    step, state = adam.update(gradient, state)
-    policy = jax.tree.map(jnp.add, policy, step)
+    policy, mean, square = adam(policy, gradient, mean, square, i + 1)
 assert jnp.sqrt(value) < 0.03, "the pucks do not come to the goal"
