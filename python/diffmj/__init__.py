@@ -69,11 +69,8 @@ from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noq
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
-    Segment,
-    Target,
     estimate_velocities,
     resample,
-    segments,
     split,
 )
 from ._records import (  # noqa: E402
@@ -83,6 +80,7 @@ from ._records import (  # noqa: E402
     Gradient,
     SolverSteps,
 )
+from ._segments import Segment, Target, segments  # noqa: E402
 from ._simulator import Simulator, State  # noqa: E402
 from ._trajectory import Trajectory, parameter_names  # noqa: E402
 from ._warnings import Warning as Warning  # noqa: E402

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +53,7 @@ def _frame(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(ABC):
     """What all terms have. A term's share of the cost is
 
         weight · mean over the states after each step of norm(r) + terminal · norm(r at the end)
@@ -74,8 +75,9 @@ class Term:
     terminal: float = 0.0
     name: str | None = None
 
+    @abstractmethod
     def _of(self) -> Any:
-        raise NotImplementedError
+        """What its residual is of, as the extension takes it."""
 
     def _record(self) -> _diffmj.CostTerm:
         return _diffmj.CostTerm(

@@ -18,7 +18,8 @@ from ._arrays import Array, to_integer
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
 from ._parametric import Build, ParametricSimulator
-from ._recording import Recording, segments, split
+from ._recording import Recording, split
+from ._segments import segments
 
 _METHODS = ("adam", "lm", "lbfgs")
 

@@ -59,10 +59,6 @@ def test_a_missed_check_is_an_exit_code(capsys):
 @pytest.mark.parametrize("experiment", declaration.experiments(), ids=lambda x: x.name)
 def test_quick(experiment, tmp_path):
     """It runs, meets its numbers, and leaves what its declaration promises."""
-    if experiment.name == "beside_sysid":
-        sysid = pytest.importorskip("mujoco.sysid")
-        if not hasattr(sysid, "build_residual_fn"):
-            pytest.skip("mujoco.sysid lacks its dependencies")
     assert experiment.module().main(["--quick", "--out", str(tmp_path)]) == 0
     folder = tmp_path / experiment.name
     for figure in experiment.figures:

@@ -30,7 +30,7 @@ def test_a_wrong_shape_is_named(tmp_path):
 def test_a_film_is_written(tmp_path):
     renderer = backend()
     if not renderer:
-        pytest.skip("no renderer of MuJoCo works here")
+        pytest.skip("neither EGL nor OSMesa: MuJoCo cannot render")
     path = tmp_path / "film.webp"
     subprocess.run(
         [sys.executable, "-c", WRITE, SLIDER, str(path)],

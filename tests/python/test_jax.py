@@ -7,17 +7,16 @@ import sys
 import threading
 
 import diffmj
+import diffmj.jax
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
 from conftest import CUBE, PENDULUM, ZOO, load, load_myo, tighten
+from diffmj import _diffmj
 
-jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
-
-import diffmj.jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-from diffmj import _diffmj  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 SLIDER = """

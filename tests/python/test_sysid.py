@@ -5,15 +5,12 @@ import subprocess
 import sys
 
 import diffmj
+import diffmj.sysid
 import mujoco
 import mujoco.rollout
 import numpy as np
 import pytest
-
-sysid = pytest.importorskip("mujoco.sysid")
-if not hasattr(sysid, "build_residual_fn"):
-    pytest.skip("mujoco.sysid lacks its dependencies", allow_module_level=True)
-import diffmj.sysid  # noqa: E402
+from mujoco import sysid
 
 ARM = """<mujoco><option timestep="0.005" integrator="implicitfast"/><worldbody>
   <body name="upper"><joint name="shoulder" axis="0 1 0" damping="0.4"/>
