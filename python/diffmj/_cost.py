@@ -394,6 +394,7 @@ class Cost:
         last; rollouts that failed have NaN.
         """
         sim = trajectory._sim
+        sim._require_one_model("Cost.evaluate")
         out = self._bind(sim, gradient=False).evaluate(sim._model, trajectory._record)
         return out[0] if trajectory.batch is None else out
 

@@ -186,6 +186,7 @@ class Planner:
         self._names = bound.names
         self._options = options
         self._sim = sim
+        sim._require_one_model("Planner")
         self._planner = _diffmj.Planner(sim._model, bound, options)
 
     @property
@@ -443,6 +444,7 @@ def run_mpc(
     """
     who = "run_mpc"
     execution = planner._sim if sim is None else sim
+    execution._require_one_model(who)
     inputs = planner._inputs(
         who,
         qpos=qpos,

@@ -237,6 +237,7 @@ class Recording:
         Raises:
             InputError: qpos is not recorded, or there is no such body.
         """
+        sim._require_one_model("with_bodies")
         return self._from_record(_diffmj.with_bodies(sim._model, self._record, list(names)))
 
     def __len__(self) -> int:

@@ -144,6 +144,7 @@ def segments(
             qvel, act or ctrl is not recorded.
     """
     who = "segments"
+    sim._require_one_model(who)
     if isinstance(recordings, Recording):
         recordings = [recordings]
     if not isinstance(recordings, Sequence):

@@ -283,6 +283,49 @@ TEST(Fit, StopsWithWhatItHas) {
   EXPECT_EQ(stopped.theta, result.history[4].theta);
 }
 
+// residuals of a segment that all err to the same side say less than as many independent ones
+TEST(Uncertainty, KnowsThatResidualsOfASegmentBelongTogether) {
+  const Vector truth = {0.3, 0.1, 0.8};
+  const ParametricModel family = ParametricModel::from_attributes(kPendulum, kAttributes);
+  Recording clean = recording(truth, 480), shifted = clean, noisy = clean;
+  const int length = 10;
+  for (size_t i = 0; i < clean.sites["tip"].size(); i++) {
+    const size_t row = i / 3, segment = (row + length - 1) / length;
+    shifted.sites["tip"][i] += 1e-3 * std::sin(1000.0 * static_cast<double>(segment * segment));
+    noisy.sites["tip"][i] += 1e-3 * std::sin(1000.0 * static_cast<double>(i * i));
+  }
+  const auto error = [&](const Recording& x) {
+    const std::vector<Recording> recordings = {x};
+    const Objective f(family, segments(family.at(truth), recordings,
+                                       {.length = length, .targets = {"site:tip"}}));
+    return uncertainty(f, truth).error;
+  };
+  const Vector together = error(shifted), apart = error(noisy);
+  for (size_t i = 0; i < truth.size(); i++) EXPECT_GT(together[i], 1.5 * apart[i]) << i;
+}
+
+// a gradient that is rounding is no reason to move
+TEST(Fit, ByAdamStaysWhereNothingMatters) {
+  const std::string ball = R"(<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1"/>
+      <body name="ball" pos="0 0 5"><freejoint/><geom name="ball" size="0.1" mass="1"/></body>
+      </worldbody></mujoco>)";
+  const std::vector<std::string> attributes = {"floor/friction[0]", "geom:ball/size[0]"};
+  const ParametricModel family = ParametricModel::from_attributes(ball, attributes);
+  const Model model = family.at(family.start());
+  Recording fall = record(model, rollout(model, {}, 20));
+  for (double& x : fall.qpos) x += 1e-3;
+  for (size_t i = 3; i < fall.qpos.size(); i += 7) fall.qpos[i] = 1;
+  for (size_t i = 0; i < fall.qpos.size(); i++) {
+    if (i % 7 > 3) fall.qpos[i] = 0;
+  }
+  const std::vector<Recording> recordings = {fall};
+  const Objective f(family, segments(model, recordings, {.length = 5}));
+  const FitResult result = fit(f, family.start(), {.iterations = 30});
+  for (size_t i = 0; i < 2; i++) {
+    EXPECT_NEAR(result.history.back().theta[i], family.start()[i], 1e-4 * family.start()[i]);
+  }
+}
+
 // mass and density of one geom: free flight tells neither
 TEST(Uncertainty, NamesWhatTheDataDoNotDetermine) {
   const std::string ball = R"(<mujoco><worldbody><body name="ball"><freejoint/>

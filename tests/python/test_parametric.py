@@ -199,6 +199,13 @@ def test_every_rollout_has_parameters_of_its_own():
         sim.rollout(qpos=np.zeros((2, 1)), nstep=3)
     with pytest.raises(diffmj.InputError, match="for each of 3 rollouts"):
         sim.linearize()
+    for use in (
+        lambda: diffmj.Planner(sim, diffmj.Cost([diffmj.ControlEffort()])),
+        lambda: diffmj.segments(sim, [], 3),
+        lambda: diffmj.Recording([0.0, 1.0], qpos=[0.0, 1.0]).with_bodies(sim, "world"),
+    ):
+        with pytest.raises(diffmj.InputError, match="for each of 3 rollouts"):
+            use()
     with pytest.raises(diffmj.InputError, match="batches differ"):
         family.at({"cart/mass": masses, "x/damping": [0.1, 0.2]})
     with pytest.raises(diffmj.InputError, match=r"expected \(2,\), or \(B, 2\)"):
