@@ -44,7 +44,7 @@ class Minibatches {
 };
 
 // A gradient that is smaller than this times the loss is rounding, and no reason to move.
-constexpr double kEpsilon = 1e-8;
+constexpr double kEpsilon = 1e-6;
 
 }  // namespace
 
