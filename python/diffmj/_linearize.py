@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import mujoco
 import numpy as np
 import numpy.typing as npt
 
@@ -31,20 +30,10 @@ class Tangents:
     act: Array  # (nstep + 1, na)
 
 
-def _quaternions(model: mujoco.MjModel) -> list[tuple[int, int]]:
-    """Where the quaternions of a model are: in qpos and in qvel."""
-    out = []
-    for joint, kind in enumerate(model.jnt_type):
-        if kind in (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL):
-            skip = 3 if kind == mujoco.mjtJoint.mjJNT_FREE else 0
-            out.append((int(model.jnt_qposadr[joint]) + skip, int(model.jnt_dofadr[joint]) + skip))
-    return out
-
-
-def _scalars(model: mujoco.MjModel) -> tuple[list[int], list[int]]:
+def _scalars(model: _diffmj.Model) -> tuple[list[int], list[int]]:
     """Indices in qpos and qvel of all coordinates that are not part of a quaternion."""
     q, v = set(range(model.nq)), set(range(model.nv))
-    for at_q, at_v in _quaternions(model):
+    for at_q, at_v in model.quaternions:
         q -= set(range(at_q, at_q + 4))
         v -= set(range(at_v, at_v + 3))
     return sorted(q), sorted(v)
@@ -57,12 +46,12 @@ def _product(p: Array, q: Array) -> Array:
     return np.concatenate([w, w1 * v2 + w2 * v1 + np.cross(v1, v2)], axis=-1)
 
 
-def to_tangent(model: mujoco.MjModel, qpos: Array, rate: Array) -> Array:
+def to_tangent(model: _diffmj.Model, qpos: Array, rate: Array) -> Array:
     """nv numbers of a change of the nq coordinates; of quaternions the part along rotations."""
     out = np.zeros((*rate.shape[:-1], model.nv))
     q, v = _scalars(model)
     out[..., v] = rate[..., q]
-    for at_q, at_v in _quaternions(model):
+    for at_q, at_v in model.quaternions:
         unit = qpos[..., at_q : at_q + 4]
         size = np.linalg.norm(unit, axis=-1, keepdims=True)
         conjugate = unit / size * np.array([1, -1, -1, -1])
@@ -71,13 +60,13 @@ def to_tangent(model: mujoco.MjModel, qpos: Array, rate: Array) -> Array:
     return out
 
 
-def to_ambient(model: mujoco.MjModel, qpos: Array, tangent: Array) -> Array:
+def to_ambient(model: _diffmj.Model, qpos: Array, tangent: Array) -> Array:
     """The change of the nq coordinates that nv numbers are."""
     shape = np.broadcast_shapes(qpos.shape[:-1], tangent.shape[:-1])
     out = np.zeros((*shape, model.nq))
     q, v = _scalars(model)
     out[..., q] = tangent[..., v]
-    for at_q, at_v in _quaternions(model):
+    for at_q, at_v in model.quaternions:
         unit = np.broadcast_to(qpos[..., at_q : at_q + 4], (*shape, 4))
         turn = np.broadcast_to(tangent[..., at_v : at_v + 3], (*shape, 3))
         pure = np.concatenate([np.zeros((*shape, 1)), turn], axis=-1)
@@ -152,7 +141,7 @@ def forward(
         raise InputError(f"forward: give at least one of {', '.join(rows)} and params")
     states = trajectory._record.qpos  # (B, nstep + 1, nq)
     if "qpos" in arrays:
-        change = to_tangent(sim.mj_model, states[:, None, 0], arrays.pop("qpos"))
+        change = to_tangent(sim._model, states[:, None, 0], arrays.pop("qpos"))
         arrays["qpos_tangent"] = arrays.get("qpos_tangent", 0) + change
 
     def flat(x: Array) -> Array:
@@ -167,7 +156,7 @@ def forward(
         sim.nthread,
         sim._models,
     )
-    qpos = to_ambient(sim.mj_model, states[:, None], qpos_tangent)
+    qpos = to_ambient(sim._model, states[:, None], qpos_tangent)
 
     def shaped(x: Array) -> Any:
         return trajectory._array(x[:, 0] if given.single else x)

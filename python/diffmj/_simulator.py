@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, Input, common_batch, common_nstep, to_integer, to_nstep
+from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer, to_nstep
 from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
