@@ -8,6 +8,7 @@
 #include "base/rotation.h"
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
+#include "identify/residual_loss.h"
 #include "identify/segment_loss.h"
 
 namespace diffmj {
@@ -57,8 +58,8 @@ void move_pullback(const mjModel* m, const double* u, double* bar) {
 // One segment at one θ: its rollout, its residuals, and their derivatives.
 class SegmentResiduals {
  public:
-  SegmentResiduals(const Segment& segment, std::span<const double> moves)
-      : segment_(segment), moves_(moves), places_(places_of(segment)) {}
+  SegmentResiduals(const Segment& segment, std::span<const double> moves, const ResidualLoss& loss)
+      : segment_(segment), moves_(moves), loss_(loss), places_(places_of(segment)) {}
 
   int size() const { return static_cast<int>(places_.size()); }
 
@@ -78,7 +79,7 @@ class SegmentResiduals {
       const Place& p = places_[k];
       const Target& x = segment_.targets[at(p.target)];
       const size_t i = at(p.row * x.nweight + p.number);
-      out[k] = std::sqrt(x.weights[i]) * residuals_[at(p.target)][i];
+      out[k] = bend(loss_, std::sqrt(x.weights[i]) * residuals_[at(p.target)][i]).value;
     }
     return true;
   }
@@ -99,9 +100,11 @@ class SegmentResiduals {
       const Target& x = segment_.targets[at(place.target)];
       const size_t row = at(place.row * x.nweight);
       r_bar.assign(at(x.nweight), 0);
-      r_bar[at(place.number)] = std::sqrt(x.weights[row + at(place.number)]);
+      const double* r = residuals_[at(place.target)].data() + row;
+      const double root = std::sqrt(x.weights[row + at(place.number)]);
+      r_bar[at(place.number)] = root * bend(loss_, root * r[place.number]).slope;
       bars.clear();
-      bars.add(x, place.row, residuals_[at(place.target)].data() + row, r_bar.data());
+      bars.add(x, place.row, r, r_bar.data());
       const Gradient g = rollout_pullback(model, trajectory_, bars.view(fields));
       if (theta) {
         const std::vector<double> numbers = jacobian->pullback(g);
@@ -120,6 +123,7 @@ class SegmentResiduals {
  private:
   const Segment& segment_;
   std::span<const double> moves_;
+  ResidualLoss loss_;
   std::vector<Place> places_;
   Trajectory trajectory_;
   std::vector<std::vector<double>> residuals_;
@@ -188,7 +192,7 @@ Objective::Residuals Objective::residuals(std::span<const double> theta,
   std::vector<SegmentResiduals> all;
   for (size_t i = 0; i < segments_->size(); i++) {
     all.emplace_back((*segments_)[i],
-                     what.moves.empty() ? what.moves : what.moves.subspan(i * nx, nx));
+                     what.moves.empty() ? what.moves : what.moves.subspan(i * nx, nx), loss_);
     out.first.push_back(out.first.back() + all.back().size());
   }
   const size_t n = at(out.first.back());
