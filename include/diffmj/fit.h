@@ -69,9 +69,8 @@ class Objective {
     std::string message;  // of the first of them
   };
   struct ResidualOptions {
-    // Derivatives that are wanted. Those in θ take one pullback per residual, or two rollouts per
-    // parameter where that is cheaper and the same: with MuJoCo's steps as they are. Differences
-    // that straddle a kink, for example a contact that appears, are taken from its other side.
+    // Derivatives that are wanted. Tangents of all of them go through each rollout once
+    // (rollout_pushforward); adaptive steps take one pullback per residual instead.
     bool theta = false, start = false;
     // Moves of the segments' starting states, nsegment x ntangent; empty: as recorded.
     std::span<const double> moves = {};

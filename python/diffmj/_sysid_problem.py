@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 from mujoco import sysid
 
+from . import _diffmj
 from ._arrays import Array
 from ._errors import InputError, RolloutError, UnsupportedError
 from ._parametric import ParametricSimulator
@@ -190,9 +191,8 @@ class Problem:
         return self._in_order(parts)
 
     def jacobian(self, x: Array) -> Array:
-        """(number of residuals, number of parameters). The derivatives of single steps cost one
-        pullback per number of the state and per sensor, whatever the number of parameters; they
-        are then multiplied forwards in time."""
+        """(number of residuals, number of parameters): tangents of all parameters, pushed through
+        the rollouts at once."""
         self.evaluations["jacobian"] += 1
         parts = {}
         for group, rollouts, trajectory, signals in self._rollouts(x):
@@ -350,28 +350,19 @@ def _direct(modify_residual: Any, params: Any) -> list[int]:
 
 
 class Steps:
-    """Derivatives of single steps: A (T, n, n) and b (T, n, p) of the state in the tangent space, C
-    (T, m, n) and d (T, m, p) of the sensors that matter; T steps of each of B rollouts."""
+    """Tangents X (B, T + 1, n, p) of the states of B rollouts of T steps by p parameters, in the
+    tangent space, and derivatives C (B, T, m, n) and d (B, T, m, p) of the sensors that matter.
+    """
 
-    def __init__(self, batch: int, needed: Array, derivatives: Sequence[Array]):
-        self.needed = needed
-        self.A, self.b, self.C, self.d = (
-            x.reshape(batch, len(x) // batch, *x.shape[1:]) for x in derivatives
-        )
+    def __init__(self, needed: Array, X: Array, C: Array, d: Array):
+        self.needed, self.X, self.C, self.d = needed, X, C, d
 
     def forwards(self, signals: Sequence[Signals]) -> Iterator[tuple[Array, Array]]:
         """Of each rollout the tangents (p, rows, numbers) of states and sensors."""
-        batch, nstep, n, p = self.b.shape
-        tangent = np.zeros((batch, n, p))
-        state = np.zeros((batch, nstep, n, p))
-        sensors = np.zeros((batch, nstep, len(self.needed), p))
-        for t in range(nstep):
-            sensors[:, t] = self.C[:, t] @ tangent + self.d[:, t]
-            tangent = state[:, t] = self.A[:, t] @ tangent + self.b[:, t]
-        for y, of_state, of_sensors in zip(signals, state, sensors, strict=True):
-            out = np.zeros((p, *y.sensordata.shape))
-            out[:, :, self.needed] = np.moveaxis(of_sensors, 2, 0)
-            yield coordinates(y.model, y.state, of_state), out
+        for y, X, C, d in zip(signals, self.X, self.C, self.d, strict=True):
+            out = np.zeros((X.shape[-1], *y.sensordata.shape))
+            out[:, :, self.needed] = np.moveaxis(C @ X[:-1] + d, 2, 0)
+            yield coordinates(y.model, y.state, X[1:]), out
 
 
 def needed_sensors(group: Group, number: int, x: Array, y: Signals) -> Array:
@@ -394,10 +385,33 @@ def single_steps(
     needed: Array,
     model: mujoco.MjModel,
 ) -> Steps:
-    """All steps of a batch of rollouts as rollouts of one step, and one pullback of all of them per
-    row of the Jacobians; rows that are known need none."""
+    """Tangents of all parameters go through every rollout once; sensors that are no numbers of the
+    state take one pullback each."""
     sim = trajectory._sim
     batch, nstep = trajectory.batch, trajectory.nstep
+    jacobian = family._jacobian_at(sim._theta)
+    p, n = len(family.names), 2 * sim.nv + sim.na
+    parts = _diffmj.rollout_pushforward(
+        sim._model,
+        trajectory._record,
+        p,
+        {},
+        jacobian.tangents(sim._model),
+        sim.nthread,
+        sim._models,
+    )
+    X = np.moveaxis(np.concatenate(parts, axis=-1), 1, -1)  # (B, nstep + 1, n, p)
+    C = np.zeros((batch, nstep, len(needed), n))
+    d = np.zeros((batch, nstep, len(needed), p))
+    known = _joint_sensors(model)
+    for k, j in enumerate(needed):
+        if j in known:
+            C[:, :, k, known[j]] = 1
+    others = [(k, j) for k, j in enumerate(needed) if j not in known]
+    if not others:
+        return Steps(needed, X, C, d)
+
+    # all states as the starts of rollouts of one step
     begin = {
         name: getattr(trajectory, name)[:, :-1].reshape(batch * nstep, -1)
         for name in ("qpos", "qvel", "act")
@@ -409,60 +423,15 @@ def single_steps(
         time=trajectory.time[:, :-1].reshape(-1),
         nstep=1,
     )
-    jacobian = family._jacobian_at(sim._theta)
     rows = len(ones.time)
-
-    def pullback(**cotangents: Any) -> tuple[Array, Array]:
-        g = ones.backward(**cotangents, params=jacobian.fields)
-        fields = {k: np.ascontiguousarray(v).reshape(rows, -1) for k, v in g.params.items()}
-        return np.hstack([g.qpos_tangent, g.qvel, g.act]), jacobian.pullback(fields, rows)
-
-    def unit(size: int, j: int) -> Array:
-        out = np.zeros((rows, size))
-        out[:, j] = 1
-        return out
-
-    nv, na, n = sim.nv, sim.na, 2 * sim.nv + sim.na
-    p = len(family.names)
-    A, b = np.zeros((rows, n, n)), np.zeros((rows, n, p))
-    for j in range(nv):
-        A[:, nv + j], b[:, nv + j] = pullback(final={"qvel": unit(nv, j)})
-    if na and "actuator_dynprm" not in jacobian.fields and _own_activations(model):
-        diagonal = ones.backward(final={"act": np.ones((rows, na))}).act
-        A[:, range(2 * nv, n), range(2 * nv, n)] = diagonal
-    else:
-        for j in range(na):
-            A[:, 2 * nv + j], b[:, 2 * nv + j] = pullback(final={"act": unit(na, j)})
-    if sim.nq == nv and sim.integrator in ("Euler", "implicit", "implicitfast"):
-        # q' = q + h v'
-        A[:, :nv], b[:, :nv] = sim.timestep * A[:, nv : 2 * nv], sim.timestep * b[:, nv : 2 * nv]
-        A[:, range(nv), range(nv)] += 1
-    else:
-        for j in range(nv):
-            A[:, j], b[:, j] = pullback(final={"qpos_tangent": unit(nv, j)})
-    C, d = np.zeros((rows, len(needed), n)), np.zeros((rows, len(needed), p))
-    known = _joint_sensors(model)
-    for k, j in enumerate(needed):
-        if j in known:
-            C[:, k, known[j]] = 1
-            continue
+    for k, j in others:
         bar = np.zeros((rows, 2, sim.nsensordata))
         bar[:, 0, j] = 1
-        C[:, k], d[:, k] = pullback(sensordata=bar)
-    return Steps(batch, needed, (A, b, C, d))
-
-
-def _own_activations(model: mujoco.MjModel) -> bool:
-    """Does every activation follow from itself and its control alone?"""
-    kinds = mujoco.mjtDyn
-    known = (
-        kinds.mjDYN_NONE,
-        kinds.mjDYN_INTEGRATOR,
-        kinds.mjDYN_FILTER,
-        kinds.mjDYN_FILTEREXACT,
-        kinds.mjDYN_MUSCLE,
-    )
-    return bool(np.isin(model.actuator_dyntype, [int(x) for x in known]).all())
+        g = ones.backward(sensordata=bar, params=jacobian.fields)
+        fields = {key: np.ascontiguousarray(v).reshape(rows, -1) for key, v in g.params.items()}
+        C[:, :, k] = np.hstack([g.qpos_tangent, g.qvel, g.act]).reshape(batch, nstep, n)
+        d[:, :, k] = jacobian.pullback(fields, rows).reshape(batch, nstep, p)
+    return Steps(needed, X, C, d)
 
 
 def _joint_sensors(model: mujoco.MjModel) -> dict[int, int]:

@@ -1,9 +1,8 @@
 // include/diffmj/linearize.h
-#include "diffmj/linearize.h"
-
 #include <nanobind/stl/tuple.h>
 
 #include "bind.h"
+#include "diffmj/linearize.h"
 
 namespace diffmj::python {
 namespace {
@@ -66,10 +65,11 @@ std::tuple<Numbers, Numbers, Numbers> linearize_trajectories(const Model& model,
           new_array(std::move(all.B_end), {count, end, n, nu})};
 }
 
-std::tuple<Numbers, Numbers, Numbers> push_forward(
-    const Model& model, const TrajectoryBatch& batch, int count,
-    const std::map<std::string, RowArray>& rows, const std::map<std::string, RowArray>& params,
-    int nthread, const std::vector<Model>& models) {
+std::tuple<Numbers, Numbers, Numbers> push_forward(const Model& model, const TrajectoryBatch& batch,
+                                                   int count,
+                                                   const std::map<std::string, RowArray>& rows,
+                                                   const std::map<std::string, RowArray>& params,
+                                                   int nthread, const std::vector<Model>& models) {
   Signals signals;
   TrajectoryTangents all;
   signals.run([&] {
@@ -86,8 +86,8 @@ std::tuple<Numbers, Numbers, Numbers> push_forward(
                         .ctrl = given("ctrl"),
                         .qfrc_applied = given("qfrc_applied")};
       for (const auto& [name, values] : params) tangents.params[name] = row(values, i);
-      const TrajectoryTangents one = rollout_pushforward(model_of(i), batch.items[i], tangents,
-                                                         signals.options(nthread));
+      const TrajectoryTangents one =
+          rollout_pushforward(model_of(i), batch.items[i], tangents, signals.options(nthread));
       append(all.qpos_tangent, one.qpos_tangent);
       append(all.qvel, one.qvel);
       append(all.act, one.act);
@@ -109,7 +109,8 @@ void bind_linearize(nb::module_& m) {
         "A and B of one step for every input, and C and D of the sensors at its start, if they are "
         "asked for.");
   m.def("linearize_trajectories", &linearize_trajectories, "model"_a, "trajectories"_a, "nthread"_a,
-        "models"_a, "A and B of every step, and by the controls of the next row; models: one each.");
+        "models"_a,
+        "A and B of every step, and by the controls of the next row; models: one each.");
   m.def("rollout_pushforward", &push_forward, "model"_a, "trajectories"_a, "count"_a, "rows"_a,
         "params"_a, "nthread"_a, "models"_a,
         "Tangents of qpos, qvel and act at every state; models: one each.");

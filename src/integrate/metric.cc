@@ -2,8 +2,8 @@
 
 #include "base/dual.h"
 #include "mj/call.h"
-#include "stages/oracle.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/oracle.h"
 #include "stages/velocity/passive.h"
 
 namespace diffmj {

@@ -31,6 +31,20 @@ bool for_each_activation(const mjModel* m, Fn&& fn) {
   return true;
 }
 
+// rows of act' from row `from` of the pullback that has a cotangent of 1 for each of them
+void read_activation_rows(const ModelImpl& impl, const ParameterColumns& columns, int from,
+                          StepJacobian& out) {
+  const int dynprm = columns.first(Parameter::kActuatorDynprm);
+  for_each_activation(impl.mj(), [&](int actuator, int act, int control) {
+    const int row = 2 * impl.nv + act;
+    out.A(row, row) = out.bar.x(from, row);
+    if (control >= 0) out.B(row, control) = out.bar.ctrl(from, control);
+    if (dynprm < 0) return;
+    const int begin = dynprm + mjNDYN * actuator;
+    out.P.row(row).segment<mjNDYN>(begin) = out.row_P.row(from).segment<mjNDYN>(begin);
+  });
+}
+
 // rows of q' = q ⊕ h v' from those of v', which are in place
 void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
   const mjModel* m = impl.mj();
@@ -65,7 +79,8 @@ void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
 // rows of v' = v + h b by the field's matrices: ∂b = Mhat⁻¹ (M H⁻¹ G + N), or Mhat⁻¹ (G + N)
 // where no constraint acts (docs/derivations/steps.md, eq. 17)
 void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
-                   const StepJacobianOptions& options, StepJacobian& out, Workspace& workspace) {
+                   const ParameterColumns& columns, const StepJacobianOptions& options,
+                   StepJacobian& out, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv, na = impl.na, nu = impl.nu;
   const double h = m->opt.timestep;
@@ -90,10 +105,10 @@ void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
                      .constrained = constrained,
                      .qacc_step = qacc,
                      .has_metric = implicit},
-                    workspace);
+                    columns, workspace);
 
   Matrix& X = out.X;
-  const int width = 2 * nv + na + nu;
+  const int width = 2 * nv + na + nu + columns.size();
   X.resize(nv, width + (options.applied ? nv : 0));
   X.leftCols(width) = out.field.G;
   if (options.applied) X.rightCols(nv).setIdentity();
@@ -108,17 +123,18 @@ void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
   out.A.middleRows(nv, nv) = h * X.leftCols(2 * nv + na);
   for (int k = nv; k < 2 * nv; k++) out.A(k, k) += 1;
   out.B.middleRows(nv, nv) = h * X.middleCols(2 * nv + na, nu);
+  out.P.middleRows(nv, nv) = h * X.middleCols(2 * nv + na + nu, columns.size());
   if (options.applied) out.Q.middleRows(nv, nv) = h * X.rightCols(nv);
 }
 
 // rows of act', all of them one pullback
-void activation_rows(const ModelImpl& impl, const StepInput& in, StepJacobian& out,
-                     Workspace& workspace) {
+void activation_rows(const ModelImpl& impl, const StepInput& in, const ParameterColumns& columns,
+                     StepJacobian& out, Workspace& workspace) {
   if (impl.na == 0) return;
-  const mjModel* m = impl.mj();
   const int nv = impl.nv, na = impl.na;
   StepBar& bar = out.bar;
   bar.resize(impl, 1, false);
+  out.row_P.setZero(1, columns.size());
   bar.next.rightCols(na).setOnes();
   std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
   actuation_pullback(impl,
@@ -134,12 +150,8 @@ void activation_rows(const ModelImpl& impl, const StepInput& in, StepJacobian& o
                       .qvel = row_part(bar.x, 0, nv, nv),
                       .act = row_part(bar.x, 0, 2 * nv, na),
                       .ctrl = row_part(bar.ctrl, 0, 0, impl.nu)},
-                     workspace.sweep, {}, workspace);
-  for_each_activation(m, [&](int, int act, int control) {
-    const int row = 2 * nv + act;
-    out.A(row, row) = bar.x(0, row);
-    if (control >= 0) out.B(row, control) = bar.ctrl(0, control);
-  });
+                     workspace.sweep, columns.bar(out.row_P.data()), workspace);
+  read_activation_rows(impl, columns, 0, out);
 }
 
 // one pullback per row of x', parameters one row after the other
@@ -166,24 +178,6 @@ void full_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
 
 }  // namespace
 
-ParameterColumns::ParameterColumns(const mjModel* m, std::vector<const ParameterField*> fields)
-    : m_(m), fields_(std::move(fields)) {
-  first_.fill(-1);
-  for (const ParameterField* field : fields_) {
-    first_[static_cast<size_t>(field->id)] = size_;
-    size_ += field->size(m);
-  }
-}
-
-ParameterBar ParameterColumns::bar(double* row) const {
-  ParameterBar out;
-  for (const ParameterField* field : fields_) {
-    const auto i = static_cast<size_t>(field->id);
-    out.field[i] = {row + first_[i], static_cast<size_t>(field->size(m_))};
-  }
-  return out;
-}
-
 void StepJacobian::resize(const ModelImpl& impl, const ParameterColumns& columns) {
   const int n = 2 * impl.nv + impl.na;
   A.setZero(n, n);
@@ -199,19 +193,19 @@ void step_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
   const mjModel* m = impl.mj();
   const int nv = impl.nv, na = impl.na;
   out.resize(impl, columns);
-  const bool one_evaluation =
-      impl.path == GradientPath::kAnalytic && m->opt.integrator != mjINT_RK4 &&
-      for_each_activation(m, [](int, int, int) {}) &&
-      !oracle_parameters(m, columns.bar(out.P.data())).any();
+  const bool one_evaluation = impl.path == GradientPath::kAnalytic &&
+                              m->opt.integrator != mjINT_RK4 &&
+                              for_each_activation(m, [](int, int, int) {}) &&
+                              !oracle_parameters(m, columns.bar(out.P.data())).any();
   if (!one_evaluation) {
     full_jacobian(impl, in, qacc, columns, out, workspace);
     return;
   }
 
-  if (columns.size() == 0 && !options.by_rows && FieldMatrix::obstacle(impl).empty()) {
-    velocity_rows(impl, in, qacc, options, out, workspace);
+  if (!options.by_rows && FieldMatrix::obstacle(impl, columns).empty()) {
+    velocity_rows(impl, in, qacc, columns, options, out, workspace);
     position_rows(impl, in.qvel_next, out);
-    activation_rows(impl, in, out, workspace);
+    activation_rows(impl, in, columns, out, workspace);
     return;
   }
 
@@ -236,15 +230,7 @@ void step_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
   out.P.middleRows(nv, nv) = P.topRows(nv);
   out.Q.middleRows(nv, nv) = bar.qfrc_applied.topRows(nv);
   position_rows(impl, in.qvel_next, out);
-  const int dynprm = columns.first(Parameter::kActuatorDynprm);
-  for_each_activation(m, [&](int actuator, int act, int control) {
-    const int row = 2 * nv + act;
-    out.A(row, row) = bar.x(nv, row);
-    if (control >= 0) out.B(row, control) = bar.ctrl(nv, control);
-    if (dynprm < 0) return;
-    const int begin = dynprm + mjNDYN * actuator;
-    out.P.row(row).segment<mjNDYN>(begin) = P.row(nv).segment<mjNDYN>(begin);
-  });
+  if (na > 0) read_activation_rows(impl, columns, nv, out);
 }
 
 }  // namespace diffmj

@@ -6,38 +6,18 @@
 // takes derivatives of the dynamics. Rows of q' follow from those of v', and all rows of act' are
 // one pullback, since each activation depends on itself and its control alone
 // (docs/derivations/steps.md, eq. 15 and 16). ∂b comes from the field's matrices
-// (stages/field_matrix.h) and one factorisation; of parameters, and where the model has something
-// without a matrix form, from one pullback per row. Other steps take one per row of x'.
+// (stages/field_matrix.h) and one factorisation; of parameters beside those of actuators, and where
+// the model has something without a matrix form, from one pullback per row. Other steps take one
+// per row of x'.
 #ifndef DIFFMJ_INTEGRATE_STEP_JACOBIAN_H_
 #define DIFFMJ_INTEGRATE_STEP_JACOBIAN_H_
 
-#include <array>
 #include <vector>
 
 #include "integrate/step.h"
 #include "stages/field_matrix.h"
 
 namespace diffmj {
-
-// The fields of mjModel that are columns of P, one after the other.
-class ParameterColumns {
- public:
-  ParameterColumns() : ParameterColumns(nullptr, {}) {}
-  ParameterColumns(const mjModel* m, std::vector<const ParameterField*> fields);
-
-  int size() const { return size_; }
-  const std::vector<const ParameterField*>& fields() const { return fields_; }
-  // Spans into row, which has size() numbers.
-  ParameterBar bar(double* row) const;
-  // First column of a field; -1 if it is not among them.
-  int first(Parameter p) const { return first_[static_cast<size_t>(p)]; }
-
- private:
-  const mjModel* m_ = nullptr;
-  std::vector<const ParameterField*> fields_;
-  std::array<int, kParameterCount> first_ = {};
-  int size_ = 0;
-};
 
 struct StepJacobian {
   Matrix A, B, P, Q;  // 2 nv + na rows each

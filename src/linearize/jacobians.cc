@@ -50,9 +50,8 @@ void require_trajectory(const std::string& who, const Model& model, const Trajec
 }
 
 void trajectory_step_jacobian(const Model& model, const Trajectory& t, int i,
-                              const ParameterColumns& columns,
-                              const StepJacobianOptions& options, StepJacobian& out,
-                              Workspace& workspace) {
+                              const ParameterColumns& columns, const StepJacobianOptions& options,
+                              StepJacobian& out, Workspace& workspace) {
   // what a surrogate field starts from must not depend on which step came before
   workspace.field_qacc.clear();
   step_jacobian(model.impl(), step_input(t, i), row(t.qacc, i, t.nv), columns, options, out,

@@ -17,12 +17,11 @@ void require_trajectory(const std::string& who, const Model& model, const Trajec
 
 // Of step i of MuJoCo's integrators. The workspace's mocap poses are those of the trajectory.
 void trajectory_step_jacobian(const Model& model, const Trajectory& trajectory, int i,
-                              const ParameterColumns& columns,
-                              const StepJacobianOptions& options, StepJacobian& out,
-                              Workspace& workspace);
+                              const ParameterColumns& columns, const StepJacobianOptions& options,
+                              StepJacobian& out, Workspace& workspace);
 
-// Calls fn(i, jacobian) for every step, or interval of adaptive steps: the former in no order and on
-// several threads, the latter last to first. Adaptive steps have no columns of parameters.
+// Calls fn(i, jacobian) for every step, or interval of adaptive steps: the former in no order and
+// on several threads, the latter last to first. Adaptive steps have no columns of parameters.
 void for_each_jacobian(const Model& model, const Trajectory& trajectory,
                        const ParameterColumns& columns, const StepJacobianOptions& options,
                        int nthread, StopSignal& stop,

@@ -5,8 +5,8 @@
 
 #include "adjoint/sensors.h"
 #include "base/require.h"
-#include "linearize/jacobians.h"
 #include "diffmj/error.h"
+#include "linearize/jacobians.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/sensordata.h"
@@ -55,15 +55,15 @@ Linearization linearize_one(const std::string& who, const Model& model, const Ro
   StopSignal never({});
   require_no_callbacks("linearize");
   require_input(who, model, input, 1);
-  const Trajectory t = model.is_adaptive()
-                           ? adaptive_rollout(model, input, 1, nullptr, true, never)
-                           : rollout(model, input, 1);
+  const Trajectory t = model.is_adaptive() ? adaptive_rollout(model, input, 1, nullptr, true, never)
+                                           : rollout(model, input, 1);
   if (!t.ok()) throw InputError(who + ": the step failed: " + t.message);
   Linearization out;
-  for_each_jacobian(model, t, {}, {.applied = false}, 1, never, [&](int, const StepJacobian& jacobian) {
-    out.A = numbers(jacobian.A);
-    out.B = numbers(model.is_adaptive() ? Matrix(jacobian.B + jacobian.B_end) : jacobian.B);
-  });
+  for_each_jacobian(
+      model, t, {}, {.applied = false}, 1, never, [&](int, const StepJacobian& jacobian) {
+        out.A = numbers(jacobian.A);
+        out.B = numbers(model.is_adaptive() ? Matrix(jacobian.B + jacobian.B_end) : jacobian.B);
+      });
   if (sensors) {
     WorkspaceLease workspace(impl);
     reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
@@ -109,7 +109,8 @@ TrajectoryLinearization linearize(const Model& model, const Trajectory& t,
   if (linear) out.B_end.resize(nstep * n * nu);
   StopSignal stop(options.interrupted, options.progress);
   for_each_jacobian(
-      model, t, {}, {.applied = false}, options.nthread, stop, [&](int i, const StepJacobian& jacobian) {
+      model, t, {}, {.applied = false}, options.nthread, stop,
+      [&](int i, const StepJacobian& jacobian) {
         const auto k = static_cast<ptrdiff_t>(i);
         std::copy_n(jacobian.A.data(), jacobian.A.size(), out.A.begin() + k * jacobian.A.size());
         std::copy_n(jacobian.B.data(), jacobian.B.size(), out.B.begin() + k * jacobian.B.size());

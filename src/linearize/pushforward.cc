@@ -79,11 +79,22 @@ TrajectoryTangents rollout_pushforward(const Model& model, const Trajectory& t, 
     if (!values.empty()) fields.push_back(&parameter_field(name));
   }
   const ParameterColumns columns(model.mj(), fields);
-  Matrix theta(columns.size(), count);
+  // of thousands of numbers a tangent moves a few
+  struct Moved {
+    Eigen::Index number, tangent;
+    double by;
+  };
+  std::vector<Moved> theta;
   for (const ParameterField* field : fields) {
     const int size = field->size(model.mj());
-    theta.middleRows(columns.first(field->id), size) =
-        columns_of(x.params.at(field->name), count, size, 0, size);
+    const CVec values = x.params.at(field->name);
+    for (int c = 0; c < count; c++) {
+      for (int k = 0; k < size; k++) {
+        const double by =
+            values[static_cast<size_t>(c) * static_cast<size_t>(size) + static_cast<size_t>(k)];
+        if (by != 0) theta.push_back({columns.first(field->id) + k, c, by});
+      }
+    }
   }
 
   // what each step adds and by what it multiplies; the first on threads, the second in order
@@ -93,21 +104,22 @@ TrajectoryTangents rollout_pushforward(const Model& model, const Trajectory& t, 
   for (Matrix& one : added) one.setZero(n, count);
   const bool ends = model.is_adaptive() && model.options().adaptive.control == Control::kLinear;
   StopSignal stop(options.interrupted, options.progress);
-  for_each_jacobian(
-      model, t, columns, {.applied = !x.qfrc_applied.empty()}, options.nthread, stop,
-      [&](int i, const StepJacobian& jacobian) {
-        const auto k = static_cast<size_t>(i);
-        A[k] = jacobian.A;
-        const auto add = [&](CVec values, int width, int row, const Matrix& by) {
-          if (values.empty() || width == 0) return;
-          added[k].noalias() +=
-              by * columns_of(values, count, t.nstep * width, row * width, width);
-        };
-        add(x.ctrl, nu, i, jacobian.B);
-        if (ends && i + 1 < t.nstep) add(x.ctrl, nu, i + 1, jacobian.B_end);
-        add(x.qfrc_applied, nv, i, jacobian.Q);
-        if (columns.size() > 0) added[k].noalias() += jacobian.P * theta;
-      });
+  for_each_jacobian(model, t, columns, {.applied = !x.qfrc_applied.empty()}, options.nthread, stop,
+                    [&](int i, const StepJacobian& jacobian) {
+                      const auto k = static_cast<size_t>(i);
+                      A[k] = jacobian.A;
+                      const auto add = [&](CVec values, int width, int row, const Matrix& by) {
+                        if (values.empty() || width == 0) return;
+                        added[k].noalias() +=
+                            by * columns_of(values, count, t.nstep * width, row * width, width);
+                      };
+                      add(x.ctrl, nu, i, jacobian.B);
+                      if (ends && i + 1 < t.nstep) add(x.ctrl, nu, i + 1, jacobian.B_end);
+                      add(x.qfrc_applied, nv, i, jacobian.Q);
+                      for (const Moved& one : theta) {
+                        added[k].col(one.tangent) += one.by * jacobian.P.col(one.number);
+                      }
+                    });
   if (stop.stopped()) throw Interrupted(std::string(kWho) + ": interrupted");
 
   TrajectoryTangents out;

@@ -46,11 +46,33 @@ bool on_scalar_joint(const mjModel* m, int actuator) {
   return joint == mjJNT_HINGE || joint == mjJNT_SLIDE;
 }
 
+// Numbers that a field has for each actuator with one output, 0 if it is not of actuators.
+int parameters_per_actuator(const mjModel* m, Parameter p) {
+  if (m->nout != m->nactuator) return 0;
+  switch (p) {
+    case Parameter::kActuatorGainprm:
+      return mjNGAIN;
+    case Parameter::kActuatorBiasprm:
+      return mjNBIAS;
+    case Parameter::kActuatorDynprm:
+      return mjNDYN;
+    case Parameter::kActuatorLengthrange:
+      return 2;
+    case Parameter::kActuatorAcc0:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
-std::string FieldMatrix::obstacle(const ModelImpl& impl) {
+std::string FieldMatrix::obstacle(const ModelImpl& impl, const ParameterColumns& columns) {
   const mjModel* m = impl.mj();
   const bool implicit = impl.advance == Advance::kImplicit;
+  for (const ParameterField* field : columns.fields()) {
+    if (implicit || parameters_per_actuator(m, field->id) == 0) return field->name;
+  }
   if (impl.path != GradientPath::kAnalytic) return "the gradient path";
   if (has_noslip(m)) return "a no-slip pass";
   if (diagonal_is_exact(m)) return "diagexact";
@@ -69,10 +91,8 @@ std::string FieldMatrix::obstacle(const ModelImpl& impl) {
   bool spatial_slope = false;  // a velocity's coefficient in D along a J that varies
   for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
     if (tendon_armature(m, i) != 0) return "armature of tendons";
-    spatial_slope = spatial_slope ||
-                    (!tendon_is_fixed(m, i) && Damping::of_tendon(m, i).any());
-    if (implicit && Damping::of_tendon(m, i).any() &&
-        Damping::of_tendon(m, i).curvature(1) != 0) {
+    spatial_slope = spatial_slope || (!tendon_is_fixed(m, i) && Damping::of_tendon(m, i).any());
+    if (implicit && Damping::of_tendon(m, i).any() && Damping::of_tendon(m, i).curvature(1) != 0) {
       return "polynomial damping of tendons in an implicit integrator";
     }
   }
@@ -93,11 +113,12 @@ std::string FieldMatrix::obstacle(const ModelImpl& impl) {
 }
 
 void FieldMatrix::compute(const ModelImpl& impl, const AnalyticProblem& problem,
-                          Workspace& workspace) {
+                          const ParameterColumns& columns, Workspace& workspace) {
   impl_ = &impl;
   m_ = impl.mj();
   d_ = workspace.data.get();
   problem_ = &problem;
+  columns_ = &columns;
   workspace_ = &workspace;
   nv_ = impl.nv;
   na_ = impl.na;
@@ -109,7 +130,7 @@ void FieldMatrix::compute(const ModelImpl& impl, const AnalyticProblem& problem,
   ones_.assign(nv, 1.0);
   zeros_.assign(nv, 0.0);
   tendons_.assign(at(static_cast<int>(m_->ntendon)), Tendon());
-  G.setZero(nv_, 2 * nv_ + na_ + impl.nu);
+  G.setZero(nv_, 2 * nv_ + na_ + impl.nu + columns.size());
 
   motions(problem.in.qvel, problem.qacc, problem.qacc, effective_gravity(m_));
   passive();
@@ -258,8 +279,7 @@ void FieldMatrix::passive() {
   if (m_->flg_gravcomp && !(m_->opt.disableflags & mjDSBL_GRAVITY)) {
     for (int body = 1; body < impl_->nbody; body++) {
       if (m_->body_gravcomp[body] == 0 || m_->body_weldid[body] == 0) continue;
-      const Vector3 F =
-          -m_->body_mass[body] * m_->body_gravcomp[body] * Vector3(m_->opt.gravity);
+      const Vector3 F = -m_->body_mass[body] * m_->body_gravcomp[body] * Vector3(m_->opt.gravity);
       add_force_at(body, from_origin(m_, d_, body, d_->xipos + 3 * body), F, Vector3::Zero());
     }
   }
@@ -289,6 +309,7 @@ void FieldMatrix::actuation() {
   for (auto* x : {&q_bar_, &v_bar_}) x->assign(at(nv_), 0.0);
   act_bar_.assign(at(na_), 0.0);
   ctrl_bar_.assign(at(impl_->nu), 0.0);
+  params_bar_.assign(at(columns_->size()), 0.0);
   std::fill(workspace_->tendons.begin(), workspace_->tendons.end(), TendonBar());
   actuation_pullback(*impl_,
                      {.in = &problem_->in,
@@ -301,7 +322,7 @@ void FieldMatrix::actuation() {
                       .b = {},
                       .force_bar = out_bar_},
                      {.qpos = q_bar_, .qvel = v_bar_, .act = act_bar_, .ctrl = ctrl_bar_},
-                     workspace_->sweep, {}, *workspace_);
+                     workspace_->sweep, columns_->bar(params_bar_.data()), *workspace_);
   for (int k = 0; k < nv_; k++) {
     G(k, k) += q_bar_[at(k)];
     G(k, nv_ + k) += v_bar_[at(k)];
@@ -322,6 +343,13 @@ void FieldMatrix::actuation() {
       for (int k = 0; k < nctrl; k++) {
         const int ctrl = m_->actuator_ctrladr[i] + k;
         G(dof, 2 * nv_ + na_ + ctrl) += scale * ctrl_bar_[at(ctrl)];
+      }
+      for (const ParameterField* field : columns_->fields()) {
+        const int width = parameters_per_actuator(m_, field->id);
+        const int first = columns_->first(field->id) + width * i;
+        for (int k = first; k < first + width; k++) {
+          G(dof, 2 * nv_ + na_ + impl_->nu + k) += scale * params_bar_[at(k)];
+        }
       }
     };
     const int id = m_->actuator_trnid[2 * i];
@@ -438,7 +466,7 @@ void FieldMatrix::contacts() {
       // without force there is nothing to differentiate
       bool any = false;
       const int i = one.efc_address;
-      const int nrow = d_->efc_type[i] == mjCNSTR_CONTACT_PYRAMIDAL ? 2 * (one.dim - 1)
+      const int nrow = d_->efc_type[i] == mjCNSTR_CONTACT_PYRAMIDAL  ? 2 * (one.dim - 1)
                        : d_->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC ? one.dim
                                                                      : 1;
       for (int row = i; row < i + nrow; row++) {

@@ -2,7 +2,7 @@
 // λ at a time, at a fraction of the cost.
 //
 //   G = -∂g/∂z,                g(a; z) = M a + c - τ - Jᵀ f,   a held fixed
-//   N =  ∂(M a - Mhat b)/∂z,   a and b held fixed;             z = (q, v, act, ctrl)
+//   N =  ∂(M a - Mhat b)/∂z,   a and b held fixed;             z = (q, v, act, ctrl, θ)
 //
 // so that ∂a/∂z = H⁻¹ G, and of a step ∂b/∂z = Mhat⁻¹ (M ∂a/∂z + N).
 //
@@ -23,15 +23,17 @@ namespace diffmj {
 
 class FieldMatrix {
  public:
-  // Names what of the model has no matrix form; empty if everything has one.
-  static std::string obstacle(const ModelImpl& impl);
+  // Names what of the model, or of the parameters that are wanted, has no matrix form; empty if
+  // everything has one.
+  static std::string obstacle(const ModelImpl& impl, const ParameterColumns& columns = {});
 
   // The stages must have been evaluated at problem.in and, where constrained, the zones decided.
   // With problem.has_metric also N; unless constrained, problem.qacc must be b then, and N is that
   // of (M - Mhat) b.
-  void compute(const ModelImpl& impl, const AnalyticProblem& problem, Workspace& workspace);
+  void compute(const ModelImpl& impl, const AnalyticProblem& problem,
+               const ParameterColumns& columns, Workspace& workspace);
 
-  Matrix G, N;  // nv x (2 nv + na + nu)
+  Matrix G, N;  // nv x (2 nv + na + nu + columns)
 
  private:
   struct Dof {            // motions of the frame before it, and what follows from them
@@ -42,9 +44,9 @@ class FieldMatrix {
     int joint_begin = 0;  // the first dof that turns with it
   };
   struct Body {
-    Matrix6 I, B, K;      // sums over the bodies behind, after inverse_dynamics
+    Matrix6 I, B, K;  // sums over the bodies behind, after inverse_dynamics
     Vector6 F;
-    Vector6 V, Q;         // motions of the body
+    Vector6 V, Q;  // motions of the body
   };
 
   void motions(CVec qvel, CVec qacc, CVec row_qacc, const Vector3& gravity);
@@ -63,14 +65,15 @@ class FieldMatrix {
   const mjModel* m_ = nullptr;
   mjData* d_ = nullptr;
   const AnalyticProblem* problem_ = nullptr;
+  const ParameterColumns* columns_ = nullptr;
   Workspace* workspace_ = nullptr;
   int nv_ = 0, na_ = 0;
 
   std::vector<Dof> dofs_;
   std::vector<Body> bodies_;
-  std::vector<Vector6> external_;     // nbody: wrenches fixed in the world
-  std::vector<Matrix6> external_K_;   // nbody: how others change with the body's motion
-  std::vector<double> ones_, zeros_, q_bar_, v_bar_, act_bar_, ctrl_bar_, out_bar_;
+  std::vector<Vector6> external_;    // nbody: wrenches fixed in the world
+  std::vector<Matrix6> external_K_;  // nbody: how others change with the body's motion
+  std::vector<double> ones_, zeros_, q_bar_, v_bar_, act_bar_, ctrl_bar_, out_bar_, params_bar_;
   // of rows, for a unit cotangent of J λ in the k-th row of every contact
   static constexpr int kMaxDim = 6;
   std::array<Workspace::RowsBar, kMaxDim> rows_;

@@ -10,10 +10,10 @@
 namespace diffmj {
 
 struct VectorFieldBar {
-  Matrix& x;             // 2 nv + na
-  Matrix& ctrl;          // nu
-  Matrix& qfrc_applied;  // nv
-  Matrix& xfrc_applied;  // 6 nbody, or no columns
+  Matrix& x;                 // 2 nv + na
+  Matrix& ctrl;              // nu
+  Matrix& qfrc_applied;      // nv
+  Matrix& xfrc_applied;      // 6 nbody, or no columns
   ParameterBar params = {};  // of one cotangent
   // Of the analytic path, instead of params: one for each cotangent, none of the oracle's fields.
   std::span<const ParameterBar> row_params = {};

@@ -47,8 +47,7 @@ void dot_product_test(const Model& model, const RolloutInput& input,
   const Vector qpos_bar = random_vector(rng, rows * nv), qvel_bar = random_vector(rng, rows * nv),
                act_bar = random_vector(rng, rows * na);
   const Gradient g = rollout_pullback(
-      model, t,
-      {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar, .params = params});
+      model, t, {.qpos_tangent = qpos_bar, .qvel = qvel_bar, .act = act_bar, .params = params});
   std::map<std::string, Vector> fields;
   for (const std::string& name : params) {
     fields[name] = random_vector(rng, n * g.params.at(name).size());
@@ -56,10 +55,9 @@ void dot_product_test(const Model& model, const RolloutInput& input,
   }
   const TrajectoryTangents out = rollout_pushforward(model, t, tangents);
   for (size_t k = 0; k < n; k++) {
-    const double forward =
-        dot(&out.qpos_tangent[k * rows * nv], qpos_bar.data(), rows * nv) +
-        dot(&out.qvel[k * rows * nv], qvel_bar.data(), rows * nv) +
-        (na > 0 ? dot(&out.act[k * rows * na], act_bar.data(), rows * na) : 0);
+    const double forward = dot(&out.qpos_tangent[k * rows * nv], qpos_bar.data(), rows * nv) +
+                           dot(&out.qvel[k * rows * nv], qvel_bar.data(), rows * nv) +
+                           (na > 0 ? dot(&out.act[k * rows * na], act_bar.data(), rows * na) : 0);
     double backward = 0, size = 1;
     const auto add = [&](const Vector& bar, const Vector& x) {
       if (bar.empty()) return;
@@ -90,11 +88,23 @@ TEST(Pushforward, IsTheTransposeOfThePullback) {
 }
 
 TEST(Pushforward, IsTheTransposeOfThePullbackInParameters) {
-  const std::vector<std::string> params = {"body_mass",        "body_ipos",  "dof_damping",
-                                           "geom_friction",    "geom_size",  "actuator_gainprm",
-                                           "actuator_dynprm",  "opt.gravity"};
+  const std::vector<std::string> params = {"body_mass",       "body_ipos",  "dof_damping",
+                                           "geom_friction",   "geom_size",  "actuator_gainprm",
+                                           "actuator_dynprm", "opt.gravity"};
   for (const char* name : {"act_basic", "act_muscle", "contact_plane", "contact_plane_ell",
                            "joints_ball", "humanoid"}) {
+    SCOPED_TRACE(name);
+    const Scene scene = zoo(name);
+    dot_product_test(scene.model, scene.input(), params, 1e-12);
+  }
+}
+
+// these have columns of the field's matrices
+TEST(Pushforward, IsTheTransposeOfThePullbackInParametersOfActuators) {
+  const std::vector<std::string> params = {"actuator_gainprm", "actuator_biasprm",
+                                           "actuator_dynprm", "actuator_lengthrange",
+                                           "actuator_acc0"};
+  for (const char* name : {"act_basic", "act_general", "act_muscle", "act_muscle_joint", "hand"}) {
     SCOPED_TRACE(name);
     const Scene scene = zoo(name);
     dot_product_test(scene.model, scene.input(), params, 1e-12);
@@ -157,7 +167,8 @@ TEST(Linearize, ABatchIsItsInputs) {
   second.qpos = other.qpos;
   second.qvel = other.qvel;
   const std::vector<RolloutInput> inputs = {scene.input(), second};
-  const std::vector<Linearization> both = linearize_batch(scene.model, inputs, false, {.nthread = 2});
+  const std::vector<Linearization> both =
+      linearize_batch(scene.model, inputs, false, {.nthread = 2});
   for (size_t i = 0; i < 2; i++) {
     const Linearization one = linearize(scene.model, inputs[i]);
     EXPECT_EQ(both[i].A, one.A);
