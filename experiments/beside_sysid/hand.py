@@ -10,13 +10,13 @@ import mujoco.rollout
 import numpy as np
 from mujoco import sysid
 
-# of each of the 39 muscles, in this order: peak force, largest speed, force at lengthening, range
-# of lengths; with their indices in gainprm and biasprm
+# of each of the 39 muscles, in this order: peak force, largest speed, force at lengthening, passive
+# force; with their indices in gainprm and biasprm
 KINDS = {
     "strength": ((2,), (2,)),
     "speed": ((6,), ()),
     "lengthening": ((8,), ()),
-    "reach": ((5,), (5,)),
+    "passive": ((), (7,)),
 }
 NOISE = {"q": 2e-4, "v": 2e-3}  # [rad], [rad/s]
 
@@ -84,11 +84,12 @@ def truth(number: int, seed: int = 0) -> np.ndarray:
     return np.exp(0.2 * np.random.default_rng(seed).standard_normal(number))
 
 
-def problem(number: int, nstep: int, length: int = 30, nthread: int = 2):
+def problem(number: int, nstep: int, length: int = 10, nthread: int = 2):
     """Parameters at the start, and the residual of one motion of nstep steps with noisy sensors.
 
-    The motion is compared in pieces of `length` steps, each from a known state: over its whole
-    length, through contacts of the fingers, the residual has many minima.
+    The motion is compared in pieces of `length` steps, each from the measured state, noise included
+    (activations follow from the controls, and have none). Over its whole length, through contacts
+    of the fingers, the residual has many minima.
     """
     description = spec()
     model = description.compile()
@@ -106,6 +107,10 @@ def problem(number: int, nstep: int, length: int = 30, nthread: int = 2):
     names = [real.sensor(i).name for i in range(real.nsensor)]
     noise = np.array([NOISE[name[0]] for name in names])
     sensors = sensors[0] + noise * rng.standard_normal(sensors[0].shape)
+    states = states[:nstep]
+    for letter, begin in (("q", 1), ("v", 1 + real.nq)):
+        columns = [i for i, name in enumerate(names) if name[0] == letter]
+        states[:, begin : begin + real.nv] = sensors[:, columns]
 
     times = np.append(0, np.cumsum(np.full(length, model.opt.timestep)))
     begins = range(0, nstep - length, length)

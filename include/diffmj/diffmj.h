@@ -11,6 +11,7 @@
 #include "diffmj/fit_report.h"
 #include "diffmj/gradient.h"
 #include "diffmj/identify.h"
+#include "diffmj/linearize.h"
 #include "diffmj/model.h"
 #include "diffmj/mpc.h"
 #include "diffmj/mpc_report.h"

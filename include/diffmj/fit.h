@@ -14,15 +14,35 @@
 
 namespace diffmj {
 
-// The mean over segments of ½ Σ weight residual² (Target), as a function of parameters.
+// What a residual r adds to the loss: ½ s² ρ(r²/s²), where s is the scale and r the residual times
+// the root of its weight. Below s all are nearly ½ r². Beyond it, all but kLinear grow more slowly:
+// few large residuals, for example of segments in which a contact begins a step too early, do not
+// decide the fit. Names and formulas are those of scipy.optimize.least_squares.
+struct ResidualLoss {
+  enum class Kind {
+    kLinear,  // ρ(u) = u: least squares
+    kSoftL1,  // 2 (√(1 + u) - 1)
+    kHuber,   // u up to 1, 2 √u - 1 beyond
+    kCauchy,  // log(1 + u)
+  };
+  Kind kind = Kind::kLinear;
+  double scale = 1;
+};
+// "linear", "soft_l1", "huber", "cauchy"; InputError lists the names there are.
+ResidualLoss::Kind residual_loss_from_name(const std::string& name);
+const char* residual_loss_name(ResidualLoss::Kind kind);
+
+// The mean over segments of Σ ½ weight residual² (Target), or of Σ ½ s² ρ(weight residual² / s²),
+// as a function of parameters.
 class Objective {
  public:
-  // Throws InputError if there are no segments.
-  Objective(ParametricModel family, std::vector<Segment> segments);
+  // Throws InputError if there are no segments, or if the scale of the loss is not positive.
+  Objective(ParametricModel family, std::vector<Segment> segments, ResidualLoss loss = {});
 
   const ParametricModel& family() const { return *family_; }
   int nsegment() const { return static_cast<int>(segments_->size()); }
   const std::vector<Segment>& segments() const { return *segments_; }
+  const ResidualLoss& loss() const { return loss_; }
 
   struct Value {
     double loss = 0;
@@ -38,7 +58,8 @@ class Objective {
                                std::span<const int> which = {},
                                const RolloutOptions& options = {}) const;
 
-  // Residuals of all segments, each times the root of its weight; those of weight 0 are left out.
+  // Residuals r of all segments, each times the root of its weight; those of weight 0 are left out.
+  // With a loss other than kLinear they are ±s √ρ(r²/s²), so that half their squares are the loss.
   struct Residuals {
     std::vector<double> values;  // n; of a failed rollout NaN
     std::vector<int> first;      // nsegment + 1: where those of a segment begin; the last is n
@@ -48,9 +69,8 @@ class Objective {
     std::string message;  // of the first of them
   };
   struct ResidualOptions {
-    // Derivatives that are wanted. Those in θ take one pullback per residual, or two rollouts per
-    // parameter where that is cheaper and the same: with MuJoCo's steps as they are. Differences
-    // that straddle a kink, for example a contact that appears, are taken from its other side.
+    // Derivatives that are wanted. Tangents of all of them go through each rollout once
+    // (rollout_pushforward); adaptive steps take one pullback per residual instead.
     bool theta = false, start = false;
     // Moves of the segments' starting states, nsegment x ntangent; empty: as recorded.
     std::span<const double> moves = {};
@@ -65,6 +85,7 @@ class Objective {
  private:
   std::shared_ptr<const ParametricModel> family_;
   std::shared_ptr<const std::vector<Segment>> segments_;
+  ResidualLoss loss_;
 };
 
 struct FitBounds {
@@ -154,7 +175,8 @@ struct FitResult {
 // How well the data determine the parameters: the covariance σ² (JᵀJ)⁻¹ of the least-squares
 // estimate, σ² = |r|²/(n - p), where starting states that were estimated are eliminated from J and
 // counted in p. Standard errors are those, or, where they are larger, those that let residuals of a
-// recording (of a segment, where there are few recordings) depend on each other in any way. Neither
+// recording (of a segment, where there are few recordings) depend on each other in any way. With a
+// loss other than kLinear r and J are those of Objective::Residuals. Neither
 // knows of a bias: a model that cannot be right, or noise of starting states that acts on one side.
 struct Uncertainty {
   std::vector<double> error;        // standard errors; infinite where the data say nothing

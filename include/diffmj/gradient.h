@@ -94,19 +94,6 @@ struct Gradient {
                                                            std::span<const Cotangents> cotangents,
                                                            const RolloutOptions& options = {});
 
-// Derivatives of one step as mjd_transitionFD gives them, in the tangent space:
-//   x' = f(x, u):   A = ∂x'/∂x,  B = ∂x'/∂u
-// and, if they are asked for, of the sensors at its start:
-//   y = s(x, u):    C = ∂y/∂x,   D = ∂y/∂u
-struct Linearization {
-  std::vector<double> A;  // (2 nv + na) x (2 nv + na), row-major
-  std::vector<double> B;  // (2 nv + na) x nu, row-major
-  std::vector<double> C;  // nsensordata x (2 nv + na), row-major; empty: not asked for
-  std::vector<double> D;  // nsensordata x nu, row-major
-};
-[[nodiscard]] Linearization linearize(const Model& model, const RolloutInput& input,
-                                      bool sensors = false);
-
 }  // namespace diffmj
 
 #endif  // DIFFMJ_GRADIENT_H_

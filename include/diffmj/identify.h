@@ -65,6 +65,8 @@ class ParametricModel {
     const std::vector<std::string>& fields() const { return fields_; }
     // dL/dθ of a gradient that has those fields.
     [[nodiscard]] std::vector<double> pullback(const Gradient& gradient) const;
+    // d(field)/dθ of one of the fields: a row of its numbers per parameter, for Tangents::params.
+    [[nodiscard]] std::vector<double> tangents(const Model& model, const std::string& field) const;
 
    private:
     friend class ParametricModel;

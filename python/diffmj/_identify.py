@@ -36,6 +36,8 @@ def identify(
     targets: Sequence[str] | None = None,
     held_out: float = 0.0,
     method: str = "adam",
+    loss: str = "linear",
+    loss_scale: float = 1.0,
     iterations: int = 100,
     rate: float = 0.03,
     betas: tuple[float, float] = (0.5, 0.9),
@@ -55,7 +57,7 @@ def identify(
         print(fit)
 
     Recordings are cut into short segments. Each starts at a recorded state; the loss is the mean
-    over segments of ½ Σ weight residual², and its gradient goes through all that MuJoCo's compiler
+    over segments of ½ Σ weight residual² (or of another `loss`), and its gradient goes through all that MuJoCo's compiler
     derives from the parameters.
 
     Args:
@@ -71,6 +73,11 @@ def identify(
             parameters are few or the segments short; or "lbfgs" (scipy's L-BFGS-B), for many
             parameters. The last two take all segments in every iteration, and are faster near the
             end, if the loss is smooth there.
+        loss: "linear" is least squares; "soft_l1", "huber" and "cauchy" let residuals beyond
+            `loss_scale` count less, so that few large ones do not decide: where noise makes a
+            contact begin a step too early, for example. ρ is that of scipy's least_squares.
+        loss_scale: of the residuals times the roots of their weights; 2 to 3 if weights are
+            1/variance.
         iterations: at most.
         rate, betas: of Adam; the rate is relative to the parameters' sizes at the start.
         minibatch: segments per iteration of Adam; None: all.
@@ -124,7 +131,9 @@ def identify(
                 f"{who}: the recordings have no segment of {segment} intervals; use shorter ones, "
                 "or another rule"
             )
-        return _diffmj.Objective(family._family, [x._record for x in cut])
+        return _diffmj.Objective(
+            family._family, [x._record for x in cut], loss, float(loss_scale)
+        )
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None

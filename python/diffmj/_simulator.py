@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, Input, common_batch, common_nstep, to_integer, to_nstep
+from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer, to_nstep
 from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
@@ -518,15 +518,18 @@ class Simulator:
         xfrc_applied: npt.ArrayLike | None = None,
         mocap_pos: npt.ArrayLike | None = None,
         mocap_quat: npt.ArrayLike | None = None,
-        time: float = 0.0,
+        time: npt.ArrayLike = 0.0,
         sensors: bool = False,
     ) -> tuple[Array, Array] | tuple[Array, Array, Array, Array]:
         """Derivatives of one step, as mjd_transitionFD gives them.
 
         The state is (position in the tangent space, velocity, activation), 2 nv + na numbers.
 
-        Args: as of `rollout`, without batch and with one row of each, and
+        Args: as of `rollout`, with one row of controls and forces each, and
             sensors: also the derivatives of the sensors at the state that the step begins with.
+
+        A batch: any argument may have a leading dimension B, and so has every result then; it runs
+        on threads. `Trajectory.linearize` is for all steps of a rollout.
 
         Returns:
             A: (2 nv + na, 2 nv + na), next state by state.
@@ -538,21 +541,39 @@ class Simulator:
             InputError: a wrong argument, or the step fails.
             UnsupportedError: `sensors`, and a sensor of the model has no derivative.
         """
-        inputs = self._inputs(
-            "linearize",
-            single_row=True,
-            qpos=qpos,
-            qvel=qvel,
-            act=act,
-            ctrl=ctrl,
-            qfrc_applied=qfrc_applied,
-            xfrc_applied=xfrc_applied,
-            mocap_pos=mocap_pos,
-            mocap_quat=mocap_quat,
-            time=time,
+        who = "linearize"
+        self._require_one_model(who)
+        given = {
+            "qpos": qpos,
+            "qvel": qvel,
+            "act": act,
+            "ctrl": ctrl,
+            "qfrc_applied": qfrc_applied,
+            "xfrc_applied": xfrc_applied,
+            "mocap_pos": mocap_pos,
+            "mocap_quat": mocap_quat,
+            "time": time,
+        }
+        # rows of a batch, not of steps
+        for name in ("ctrl", "qfrc_applied", "xfrc_applied"):
+            if given[name] is not None:
+                x = to_array(who, name, given[name])
+                if x.ndim == len(_ROWS[name][0]) + 1:
+                    x = x[:, None]
+                given[name] = x
+        inputs = self._inputs(who, **given)
+        batch = common_batch(who, inputs)
+        steps = common_nstep(who, inputs, 1 if all(x.nstep is None for x in inputs) else None)
+        if steps != 1:
+            raise InputError(f"{who}: the arguments have {steps} steps, expected one")
+        out = _diffmj.linearize(
+            self._model,
+            _input_arrays(inputs),
+            1 if batch is None else batch,
+            bool(sensors),
+            self.nthread,
         )
-        self._require_one_model("linearize")
-        A, B, C, D = _diffmj.linearize(self._model, _input_arrays(inputs), bool(sensors))
+        A, B, C, D = out if batch is not None else (x[0] for x in out)
         return (A, B, C, D) if sensors else (A, B)
 
     def check(

@@ -9,15 +9,16 @@ F windows, resamples, weights and normalises: mujoco.sysid's own functions. dy/d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mujoco
 import numpy as np
 from mujoco import sysid
 
+from . import _diffmj
 from ._arrays import Array
-from ._errors import RolloutError, UnsupportedError
+from ._errors import InputError, RolloutError, UnsupportedError
 from ._parametric import ParametricSimulator
 from ._sysid_signals import SignalMap, coordinates
 from ._trajectory import Trajectory
@@ -70,7 +71,7 @@ class Group:
             self.last = options["build_model"](self.params, sequences.spec)
             return self.last
 
-        self.signal_maps: dict[int, SignalMap] = {}
+        self.signal_maps: dict[int, SignalMap | None] = {}  # None: there is none
         self.direct = _direct(options["modify_residual"], params)
         names = params.get_non_frozen_parameter_names()
         start = dict(zip(names, params.as_vector().tolist(), strict=True))
@@ -190,30 +191,54 @@ class Problem:
         return self._in_order(parts)
 
     def jacobian(self, x: Array) -> Array:
-        """(number of residuals, number of parameters). The derivatives of single steps cost one
-        pullback per number of the state and per sensor, whatever the number of parameters; they
-        are then multiplied forwards in time."""
+        """(number of residuals, number of parameters): tangents of all parameters, pushed through
+        the rollouts at once."""
         self.evaluations["jacobian"] += 1
         parts = {}
         for group, rollouts, trajectory, signals in self._rollouts(x):
-            needed = needed_sensors(group, rollouts.numbers[0], x, signals[0])
+            maps = [
+                self._linear_map(group, number, x, y)
+                for number, y in zip(rollouts.numbers, signals, strict=True)
+            ]
+            if all(maps):
+                needed = np.unique(np.concatenate([one.sensors for one in maps]))
+            else:
+                needed = needed_sensors(group, rollouts.numbers[0], x, signals[0])
             steps = single_steps(
                 rollouts.family, trajectory, rollouts.ctrl, needed, signals[0].model
             )
-            for i, (number, y) in enumerate(zip(rollouts.numbers, signals, strict=True)):
-                state_dot, sensor_dot = steps.forwards(i, y)
-                parts[self.groups.index(group), number] = self._directional(
-                    group, number, x, y, state_dot, sensor_dot
+            tangents = steps.forwards(signals)
+            for number, y, one, dots in zip(rollouts.numbers, signals, maps, tangents, strict=True):
+                parts[self.groups.index(group), number] = (
+                    one.pushforward(*dots) if one else self._directional(group, number, x, y, *dots)
                 )
         return self._in_order(parts)
+
+    def _linear_map(self, group: Group, number: int, x: Array, y: Signals) -> SignalMap | None:
+        """F of one rollout, found once, if it is linear in signals and depends on nothing else."""
+        if group.direct:
+            return None
+        if number not in group.signal_maps:
+            try:
+                group.signal_maps[number] = SignalMap(
+                    lambda state, sensordata: group.signals_to_residual(
+                        number, x, y.model, state, sensordata
+                    ),
+                    y.state,
+                    y.sensordata,
+                )
+            except UnsupportedError:
+                group.signal_maps[number] = None
+        return group.signal_maps[number]
 
     def _directional(
         self, group: Group, number: int, x: Array, y: Signals, state_dot: Array, sensor_dot: Array
     ) -> Array:
-        """Derivatives of F along the tangents (n, rows, numbers) of its arguments. mujoco.sysid's
-        own is affine in signals: every step is exact. Others take a small one."""
+        """Derivatives of F along the tangents (n, rows, numbers) of its arguments, by differences of
+        F alone."""
         columns = []
         for k in range(x.size):
+            # without parameters of its own F is affine in signals: every step is exact
             step = _STEP * max(abs(x[k]), self._span[k]) if group.direct else 1.0
             moved = np.zeros(x.size)
             moved[k] = step
@@ -230,50 +255,83 @@ class Problem:
             columns.append((ends[0] - ends[1]) / (2 * step))
         return np.column_stack(columns)
 
-    def gradient(self, x: Array) -> tuple[float, Array]:
-        """½|r|² and its gradient: one backward sweep, whatever the number of parameters."""
+    def gradient(
+        self, x: Array, loss: str = "linear", f_scale: float = 1.0
+    ) -> tuple[float, Array]:
+        """½|r|², or ½ Σ s² ρ(r²/s²) of another loss of scipy.optimize.least_squares with s =
+        f_scale, and its gradient: one backward sweep, whatever the number of parameters."""
+        rho = _losses(loss)
         self.evaluations["gradient"] += 1
-        loss, total = 0.0, np.zeros(x.size)
+        value, total = 0.0, np.zeros(x.size)
         for group, rollouts, trajectory, signals in self._rollouts(x):
             bars = {"sensordata": np.zeros(trajectory.sensordata.shape)}
             for name in ("qpos", "qvel", "act"):
                 bars[name] = np.zeros(getattr(trajectory, name).shape)
             for i, (number, y) in enumerate(zip(rollouts.numbers, signals, strict=True)):
-                residual, direct = self._add_cotangents(group, number, x, y, bars, i)
-                loss += 0.5 * float(residual @ residual)
+
+                def bent(residual: Array) -> tuple[float, Array]:
+                    values, slopes = rho((residual / f_scale) ** 2)
+                    return 0.5 * f_scale**2 * float(np.sum(values)), slopes * residual
+
+                of_rollout, direct = self._add_cotangents(group, number, x, y, bars, i, bent)
+                value += of_rollout
                 total += direct
             given = {name: bar for name, bar in bars.items() if bar.any()}
             if given:
                 rows = rollouts.family.backward(trajectory, **given)
                 total += np.array([np.sum(rows[name]) for name in rollouts.family.names])
-        return loss, total
+        return value, total
 
     def _add_cotangents(
-        self, group: Group, number: int, x: Array, y: Signals, bars: dict[str, Array], i: int
-    ) -> tuple[Array, Array]:
+        self,
+        group: Group,
+        number: int,
+        x: Array,
+        y: Signals,
+        bars: dict[str, Array],
+        i: int,
+        bent: Callable[[Array], tuple[float, Array]],
+    ) -> tuple[float, Array]:
+        """The loss of one rollout, and its derivative in parameters beside those of signals."""
+
         def function(state: Array, sensordata: Array, at: Array = x) -> Array:
             return group.signals_to_residual(number, at, y.model, state, sensordata)
 
-        residual = function(y.state, y.sensordata)
-        signals = group.signal_maps.get(number)
+        value, residual_bar = bent(function(y.state, y.sensordata))
+        signals = self._linear_map(group, number, x, y)
         if signals is None:
             signals = SignalMap(function, y.state, y.sensordata)
-            if not group.direct:
-                group.signal_maps[number] = signals
         direct = np.zeros(x.size)
         for k in group.direct:
             moved = np.zeros(x.size)
             moved[k] = _STEP * max(abs(x[k]), self._span[k])
             ends = [function(y.state, y.sensordata, x + s * moved) for s in (1, -1)]
-            direct[k] = residual @ (ends[0] - ends[1]) / (2 * moved[k])
-        state_bar, sensor_bar = signals.pullback(residual)
+            direct[k] = residual_bar @ (ends[0] - ends[1]) / (2 * moved[k])
+        state_bar, sensor_bar = signals.pullback(residual_bar)
         bars["sensordata"][i, :-1] += sensor_bar
         nq, nv = bars["qpos"].shape[-1], bars["qvel"].shape[-1]
         for name, part in zip(
             ("qpos", "qvel", "act"), np.split(state_bar[:, 1:], [nq, nq + nv], axis=1), strict=True
         ):
             bars[name][i, 1:] += part
-        return residual, direct
+        return value, direct
+
+
+def _losses(name: str) -> Callable[[Array], tuple[Array, Array]]:
+    """ρ(u) and ρ'(u), by the names of scipy.optimize.least_squares."""
+    known: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+        "linear": lambda u: (u, np.ones_like(u)),
+        "soft_l1": lambda u: (2 * (np.sqrt(1 + u) - 1), 1 / np.sqrt(1 + u)),
+        "huber": lambda u: (
+            np.where(u <= 1, u, 2 * np.sqrt(u) - 1),
+            1 / np.sqrt(np.maximum(u, 1)),
+        ),
+        "cauchy": lambda u: (np.log1p(u), 1 / (1 + u)),
+        "arctan": lambda u: (np.arctan(u), 1 / (1 + u**2)),
+    }
+    if name not in known:
+        raise InputError(f"gradient: loss is {name!r}, expected one of {', '.join(known)}")
+    return known[name]
 
 
 def _direct(modify_residual: Any, params: Any) -> list[int]:
@@ -292,25 +350,19 @@ def _direct(modify_residual: Any, params: Any) -> list[int]:
 
 
 class Steps:
-    """Derivatives of single steps: A (T, n, n) and b (T, n, p) of the state in the tangent space, C
-    (T, m, n) and d (T, m, p) of the sensors that matter; T steps of each of B rollouts."""
+    """Tangents X (B, T + 1, n, p) of the states of B rollouts of T steps by p parameters, in the
+    tangent space, and derivatives C (B, T, m, n) and d (B, T, m, p) of the sensors that matter.
+    """
 
-    def __init__(self, batch: int, needed: Array, derivatives: Sequence[Array]):
-        self.needed = needed
-        self.A, self.b, self.C, self.d = (
-            x.reshape(batch, len(x) // batch, *x.shape[1:]) for x in derivatives
-        )
+    def __init__(self, needed: Array, X: Array, C: Array, d: Array):
+        self.needed, self.X, self.C, self.d = needed, X, C, d
 
-    def forwards(self, i: int, y: Signals) -> tuple[Array, Array]:
-        """Tangents (p, rows, numbers) of states and sensors of rollout i."""
-        nstep, n, p = self.b[i].shape
-        tangent = np.zeros((n, p))
-        state = np.zeros((nstep, n, p))
-        sensors = np.zeros((p, *y.sensordata.shape))
-        for t in range(nstep):
-            sensors[:, t, self.needed] = (self.C[i, t] @ tangent + self.d[i, t]).T
-            tangent = state[t] = self.A[i, t] @ tangent + self.b[i, t]
-        return coordinates(y.model, y.state, state), sensors
+    def forwards(self, signals: Sequence[Signals]) -> Iterator[tuple[Array, Array]]:
+        """Of each rollout the tangents (p, rows, numbers) of states and sensors."""
+        for y, X, C, d in zip(signals, self.X, self.C, self.d, strict=True):
+            out = np.zeros((X.shape[-1], *y.sensordata.shape))
+            out[:, :, self.needed] = np.moveaxis(C @ X[:-1] + d, 2, 0)
+            yield coordinates(y.model, y.state, X[1:]), out
 
 
 def needed_sensors(group: Group, number: int, x: Array, y: Signals) -> Array:
@@ -333,10 +385,33 @@ def single_steps(
     needed: Array,
     model: mujoco.MjModel,
 ) -> Steps:
-    """All steps of a batch of rollouts as rollouts of one step, and one pullback of all of them per
-    row of the Jacobians; rows that are known need none."""
+    """Tangents of all parameters go through every rollout once; sensors that are no numbers of the
+    state take one pullback each."""
     sim = trajectory._sim
     batch, nstep = trajectory.batch, trajectory.nstep
+    jacobian = family._jacobian_at(sim._theta)
+    p, n = len(family.names), 2 * sim.nv + sim.na
+    parts = _diffmj.rollout_pushforward(
+        sim._model,
+        trajectory._record,
+        p,
+        {},
+        jacobian.tangents(sim._model),
+        sim.nthread,
+        sim._models,
+    )
+    X = np.moveaxis(np.concatenate(parts, axis=-1), 1, -1)  # (B, nstep + 1, n, p)
+    C = np.zeros((batch, nstep, len(needed), n))
+    d = np.zeros((batch, nstep, len(needed), p))
+    known = _joint_sensors(model)
+    for k, j in enumerate(needed):
+        if j in known:
+            C[:, :, k, known[j]] = 1
+    others = [(k, j) for k, j in enumerate(needed) if j not in known]
+    if not others:
+        return Steps(needed, X, C, d)
+
+    # all states as the starts of rollouts of one step
     begin = {
         name: getattr(trajectory, name)[:, :-1].reshape(batch * nstep, -1)
         for name in ("qpos", "qvel", "act")
@@ -348,60 +423,15 @@ def single_steps(
         time=trajectory.time[:, :-1].reshape(-1),
         nstep=1,
     )
-    jacobian = family._jacobian_at(sim._theta)
     rows = len(ones.time)
-
-    def pullback(**cotangents: Any) -> tuple[Array, Array]:
-        g = ones.backward(**cotangents, params=jacobian.fields)
-        fields = {k: np.ascontiguousarray(v).reshape(rows, -1) for k, v in g.params.items()}
-        return np.hstack([g.qpos_tangent, g.qvel, g.act]), jacobian.pullback(fields, rows)
-
-    def unit(size: int, j: int) -> Array:
-        out = np.zeros((rows, size))
-        out[:, j] = 1
-        return out
-
-    nv, na, n = sim.nv, sim.na, 2 * sim.nv + sim.na
-    p = len(family.names)
-    A, b = np.zeros((rows, n, n)), np.zeros((rows, n, p))
-    for j in range(nv):
-        A[:, nv + j], b[:, nv + j] = pullback(final={"qvel": unit(nv, j)})
-    if na and "actuator_dynprm" not in jacobian.fields and _own_activations(model):
-        diagonal = ones.backward(final={"act": np.ones((rows, na))}).act
-        A[:, range(2 * nv, n), range(2 * nv, n)] = diagonal
-    else:
-        for j in range(na):
-            A[:, 2 * nv + j], b[:, 2 * nv + j] = pullback(final={"act": unit(na, j)})
-    if sim.nq == nv and sim.integrator in ("Euler", "implicit", "implicitfast"):
-        # q' = q + h v'
-        A[:, :nv], b[:, :nv] = sim.timestep * A[:, nv : 2 * nv], sim.timestep * b[:, nv : 2 * nv]
-        A[:, range(nv), range(nv)] += 1
-    else:
-        for j in range(nv):
-            A[:, j], b[:, j] = pullback(final={"qpos_tangent": unit(nv, j)})
-    C, d = np.zeros((rows, len(needed), n)), np.zeros((rows, len(needed), p))
-    known = _joint_sensors(model)
-    for k, j in enumerate(needed):
-        if j in known:
-            C[:, k, known[j]] = 1
-            continue
+    for k, j in others:
         bar = np.zeros((rows, 2, sim.nsensordata))
         bar[:, 0, j] = 1
-        C[:, k], d[:, k] = pullback(sensordata=bar)
-    return Steps(batch, needed, (A, b, C, d))
-
-
-def _own_activations(model: mujoco.MjModel) -> bool:
-    """Does every activation follow from itself and its control alone?"""
-    kinds = mujoco.mjtDyn
-    known = (
-        kinds.mjDYN_NONE,
-        kinds.mjDYN_INTEGRATOR,
-        kinds.mjDYN_FILTER,
-        kinds.mjDYN_FILTEREXACT,
-        kinds.mjDYN_MUSCLE,
-    )
-    return bool(np.isin(model.actuator_dyntype, [int(x) for x in known]).all())
+        g = ones.backward(sensordata=bar, params=jacobian.fields)
+        fields = {key: np.ascontiguousarray(v).reshape(rows, -1) for key, v in g.params.items()}
+        C[:, :, k] = np.hstack([g.qpos_tangent, g.qvel, g.act]).reshape(batch, nstep, n)
+        d[:, :, k] = jacobian.pullback(fields, rows).reshape(batch, nstep, p)
+    return Steps(needed, X, C, d)
 
 
 def _joint_sensors(model: mujoco.MjModel) -> dict[int, int]:

@@ -47,6 +47,7 @@ class SignalMap:
         self._shapes = state.shape, sensors.shape
         self._times = times = state[:, 0]
         here = function(state, sensors)
+        self._size = len(here)
         middle, half = 0.5 * (times[0] + times[-1]), max(0.5 * (times[-1] - times[0]), 1e-12)
         ramp = (times - middle) / half
         self._parts: list[tuple[int, int, Array, Array, Array, Array]] = []
@@ -91,6 +92,22 @@ class SignalMap:
                 "to them; gradients without a Jacobian need no more than that. Use "
                 "optimizer='mujoco' or 'scipy', which take the Jacobian"
             )
+
+    @property
+    def sensors(self) -> Array:
+        """Numbers of sensordata that the function reads."""
+        return np.array([column for which, column, *_ in self._parts if which == 1], dtype=int)
+
+    def pushforward(self, state: Array, sensors: Array) -> Array:
+        """Tangents (numbers of r, p), of tangents (p, rows, numbers) of states and sensors."""
+        out = np.zeros((self._size, len(state)))
+        last = len(self._times) - 1
+        for which, column, rows, begin, gain, share in self._parts:
+            signal = (state, sensors)[which][:, :, column].T
+            end = np.minimum(begin + 1, last)
+            between = (1 - share)[:, None] * signal[begin] + share[:, None] * signal[end]
+            out[rows] += gain[:, None] * between
+        return out
 
     def pullback(self, residual_bar: Array) -> tuple[Array, Array]:
         """Cotangents of states and sensors."""

@@ -72,7 +72,9 @@ def optimize(
         nthread: of rollouts and pullbacks; 0: one per core.
         final_jacobian: with "diffmj-lbfgs", compute the Jacobian at the result, for confidence
             intervals. Without it `jac` is None.
-        optimizer_kwargs: for the optimizer: max_iters, verbose, x_scale, loss (scipy), gtol, ...
+        optimizer_kwargs: for the optimizer: max_iters, verbose, x_scale, gtol, ...; "scipy" and
+            "diffmj-lbfgs" also take loss ("soft_l1", "huber", "cauchy", "arctan") and f_scale,
+            beyond which residuals count less.
 
     Returns:
         The parameters, and a scipy.optimize.OptimizeResult with x, jac, grad and extras;
@@ -294,11 +296,12 @@ def _by_lbfgs(
     elif given is not None:
         scale = np.broadcast_to(np.asarray(given, dtype=float), x0.shape)
     shown = kwargs.pop("verbose", True)
+    robust = {name: kwargs.pop(name) for name in ("loss", "f_scale") if name in kwargs}
     extras: dict[str, Any] = {"objective": [], "candidate": []}
 
     def loss(z: Array) -> tuple[float, Array]:
         try:
-            value, gradient = problem.gradient(z * scale)
+            value, gradient = problem.gradient(z * scale, **robust)
         except RolloutError:
             return np.inf, np.zeros(z.size)  # the line search takes a shorter step
         return value, gradient * scale

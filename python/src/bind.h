@@ -34,6 +34,7 @@ using namespace nanobind::literals;
 void bind_model(nb::module_& m);
 void bind_rollout(nb::module_& m);
 void bind_gradient(nb::module_& m);
+void bind_linearize(nb::module_& m);
 void bind_check(nb::module_& m);
 void bind_parametric(nb::module_& m);
 void bind_fit(nb::module_& m);

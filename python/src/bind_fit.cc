@@ -85,7 +85,13 @@ void bind_fit(nb::module_& m) {
           "z"_a, kOwner);
 
   nb::class_<Objective>(m, "Objective", "The loss of segments as a function of parameters.")
-      .def(nb::init<ParametricModel, std::vector<Segment>>(), "family"_a, "segments"_a)
+      .def(
+          "__init__",
+          [](Objective* self, const ParametricModel& family, const std::vector<Segment>& segments,
+             const std::string& loss, double scale) {
+            new (self) Objective(family, segments, {residual_loss_from_name(loss), scale});
+          },
+          "family"_a, "segments"_a, "loss"_a, "scale"_a)
       .def_prop_ro("nsegment", &Objective::nsegment)
       .def(
           "evaluate",

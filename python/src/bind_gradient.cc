@@ -132,22 +132,6 @@ void bind_gradient(nb::module_& m) {
       },
       "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a, "models"_a = std::vector<Model>(),
       "Pullbacks of a batch, on a pool of threads; models: one each.");
-  m.def(
-      "linearize",
-      [](const Model& model, const InputArrays& inputs, bool sensors) {
-        Linearization out;
-        {
-          const nb::gil_scoped_release no_gil;
-          out = linearize(model, inputs.at(0), sensors);
-        }
-        const auto n = static_cast<size_t>(model.ntangent()), nu = static_cast<size_t>(model.nu()),
-                   ny = sensors ? static_cast<size_t>(model.nsensordata()) : 0;
-        return std::tuple<Numbers, Numbers, Numbers, Numbers>(
-            new_array(std::move(out.A), {n, n}), new_array(std::move(out.B), {n, nu}),
-            new_array(std::move(out.C), {ny, n}), new_array(std::move(out.D), {ny, nu}));
-      },
-      "model"_a, "inputs"_a, "sensors"_a,
-      "A and B of one step, and C and D of the sensors at its start, if they are asked for.");
 }
 
 }  // namespace diffmj::python

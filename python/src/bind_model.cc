@@ -1,4 +1,5 @@
 // include/diffmj/model.h, state.h and the half of serialize.h that is about models
+#include <mujoco/mujoco.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -177,6 +178,19 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("collisions_notice", &Model::collisions_notice,
                    "Pairs of shapes that have MuJoCo's collider although smooth ones were asked "
                    "for; empty if there are none.")
+      .def_prop_ro(
+          "quaternions",
+          [](const Model& model) {
+            const mjModel* m = model.mj();
+            std::vector<std::pair<int, int>> out;
+            for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+              const int skip = m->jnt_type[j] == mjJNT_FREE ? 3 : 0;
+              if (m->jnt_type[j] != mjJNT_FREE && m->jnt_type[j] != mjJNT_BALL) continue;
+              out.emplace_back(m->jnt_qposadr[j] + skip, m->jnt_dofadr[j] + skip);
+            }
+            return out;
+          },
+          "Where they begin: in qpos and in qvel.")
       .def_prop_ro("nq", &Model::nq, "Position coordinates.")
       .def_prop_ro("nv", &Model::nv, "Degrees of freedom.")
       .def_prop_ro("na", &Model::na, "Activations.")

@@ -40,6 +40,18 @@ void bind_parametric(nb::module_& m) {
                                         "Derivatives of fields of mjModel in parameters.")
       .def_prop_ro("fields", &ParametricModel::Jacobian::fields)
       .def(
+          "tangents",
+          [](const ParametricModel::Jacobian& jacobian, const Model& model) {
+            std::map<std::string, nb::ndarray<nb::numpy, double>> out;
+            for (const std::string& name : jacobian.fields()) {
+              std::vector<double> numbers = jacobian.tangents(model, name);
+              const size_t size = numbers.size();
+              out[name] = new_array(std::move(numbers), {1, size});
+            }
+            return out;
+          },
+          "model"_a, "Derivatives of the fields, a row of their numbers per parameter, flat.")
+      .def(
           "pullback",
           [](const ParametricModel::Jacobian& jacobian,
              const std::map<std::string, RowArray>& params, size_t batch) {

@@ -48,6 +48,7 @@ NB_MODULE(_diffmj, m) {
   bind_model(m);
   bind_rollout(m);
   bind_gradient(m);
+  bind_linearize(m);
   bind_check(m);
   bind_recording(m);
   bind_parametric(m);

@@ -5,10 +5,8 @@
 #include <limits>
 #include <optional>
 
-#include "adjoint/continuous.h"
 #include "adjoint/cotangents.h"
 #include "adjoint/jump.h"
-#include "adjoint/reverse_steps.h"
 #include "adjoint/sensors.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
@@ -19,7 +17,6 @@
 #include "record/sensordata.h"
 #include "record/trajectory.h"
 #include "stages/analytic.h"
-#include "stages/sensors/sensors.h"
 
 namespace diffmj {
 namespace {
@@ -49,9 +46,26 @@ void add_row(const Matrix& from, int i, std::vector<double>& to) {
   for (Eigen::Index k = 0; k < from.cols(); k++) row[k] += from(0, k);
 }
 
-// The accepted steps of an interval, the last one first. gradient: where forces bend within a step
-// its own derivative weighs the two sides by the method's b_i, not by how long each was; the
-// adjoint equation, solved along that step, does (bends; null: not wanted).
+// the adjoint equation along one step takes one cotangent at a time
+bool bent_step_pullback(ContinuousAdjoint& bends, int interval, int n, RungeKutta& step,
+                        const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
+  if (bar.next.rows() == 1) return bends.step(interval, n, step, bar, stop);
+  StepBar one;
+  for (Eigen::Index i = 0; i < bar.next.rows(); i++) {
+    one.resize(impl, 1, bar.xfrc_applied.cols() > 0);
+    one.next = bar.next.row(i);
+    if (!bends.step(interval, n, step, one, stop)) return false;
+    bar.x.row(i) += one.x;
+    bar.ctrl.row(i) += one.ctrl;
+    bar.ctrl_end.row(i) += one.ctrl_end;
+    bar.qfrc_applied.row(i) += one.qfrc_applied;
+    if (bar.xfrc_applied.cols() > 0) bar.xfrc_applied.row(i) += one.xfrc_applied;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& steps, int interval,
                        ContinuousAdjoint* bends, StepBar& bar, Workspace& workspace,
                        StopSignal& stop) {
@@ -70,14 +84,12 @@ bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& st
     if (!step) return false;
     if (!bent) {
       step->pullback(bar);
-    } else if (!bends->step(interval, n, *step, bar, stop)) {
+    } else if (!bent_step_pullback(*bends, interval, n, *step, model.impl(), bar, stop)) {
       return false;
     }
   }
   return true;
 }
-
-}  // namespace
 
 SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cotangents& cotangents,
                              Gradient& gradient, Workspace& workspace, StopSignal& stop,
@@ -278,89 +290,6 @@ std::vector<Gradient> rollout_pullback_batch(std::span<const Model> models,
   }
   return pullback_batch([&](size_t i) -> const Model& { return models[i]; }, trajectories,
                         cotangents, options);
-}
-
-namespace {
-
-// every row of A and B is the pullback of one unit cotangent, those of bar.next
-void linearize_interval(const Model& model, const Trajectory& t, StepBar& bar,
-                        Workspace& workspace) {
-  StopSignal never({});
-  if (t.solver.bent_step.empty()) {
-    ReverseSteps steps(model, t, workspace);
-    interval_pullback(model, t, steps, 0, nullptr, bar, workspace, never);
-    return;
-  }
-  // the adjoint equation takes one at a time
-  StepBar one;
-  for (Eigen::Index i = 0; i < bar.next.rows(); i++) {
-    one.resize(model.impl(), 1, false);
-    one.next = bar.next.row(i);
-    ReverseSteps steps(model, t, workspace);
-    ContinuousAdjoint bends(model, t, one, &steps, workspace);
-    interval_pullback(model, t, steps, 0, &bends, one, workspace, never);
-    bar.x.row(i) = one.x;
-    bar.ctrl.row(i) = one.ctrl;
-    bar.ctrl_end.row(i) = one.ctrl_end;
-  }
-}
-
-}  // namespace
-
-Linearization linearize(const Model& model, const RolloutInput& input, bool sensors) {
-  const ModelImpl& impl = model.impl();
-  const mjModel* m = model.mj();
-  for (int i = 0; i < static_cast<int>(m->nsensor) && sensors; i++) {
-    const std::string why = sensor_obstacle(impl, i);
-    if (!why.empty()) {
-      throw UnsupportedError("linearize: " + sensor_name(m, i) + " has no derivative: " + why);
-    }
-  }
-  Trajectory t;
-  if (model.is_adaptive()) {
-    require_no_callbacks("linearize");
-    require_input("linearize", model, input, 1);
-    StopSignal never({});
-    t = adaptive_rollout(model, input, 1, nullptr, true, never);
-  } else {
-    t = rollout(model, input, 1);
-  }
-  if (!t.ok()) throw InputError("linearize: the step failed: " + t.message);
-  WorkspaceLease workspace(impl);
-  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
-  workspace->field_qacc.clear();
-
-  StepBar bar;
-  bar.resize(impl, model.ntangent(), false);
-  bar.next.setIdentity();
-  if (model.is_adaptive()) {
-    linearize_interval(model, t, bar, *workspace);
-    bar.ctrl += bar.ctrl_end;
-  } else {
-    step_pullback(impl, step_input(t, 0), row(t.qacc, 0, t.nv), bar, *workspace);
-  }
-  Linearization out{.A = {bar.x.data(), bar.x.data() + bar.x.size()},
-                    .B = {bar.ctrl.data(), bar.ctrl.data() + bar.ctrl.size()},
-                    .C = {},
-                    .D = {}};
-  if (!sensors) return out;
-  // one row at a time
-  const auto width = static_cast<size_t>(m->nsensordata);
-  std::vector<double> values(width), unit(width);
-  evaluate_sensors_at(model, state_input(t, 0), *workspace);
-  std::copy_n(workspace->data->sensordata, width, values.begin());
-  StepBar one;
-  for (size_t k = 0; k < width; k++) {
-    std::fill(unit.begin(), unit.end(), 0.0);
-    unit[k] = 1;
-    mask_cutoff(m, values, unit);
-    one.resize(impl, 1, false);
-    state_sensors_pullback(impl, state_input(t, 0), unit,
-                           {one.x, one.ctrl, one.qfrc_applied, one.xfrc_applied}, *workspace);
-    out.C.insert(out.C.end(), one.x.data(), one.x.data() + one.x.size());
-    out.D.insert(out.D.end(), one.ctrl.data(), one.ctrl.data() + one.ctrl.size());
-  }
-  return out;
 }
 
 }  // namespace diffmj

@@ -166,6 +166,11 @@ void state_sensors_pullback(const ModelImpl& impl, const StepInput& in, CVec sen
                             const VectorFieldBar& bar, Workspace& workspace) {
   const SensorNeeds needs(impl.mj(), sensordata_bar);
   if (!needs.any) return;
+  if (!needs.stages) {
+    joint_sensors_pullback(impl.mj(), sensordata_bar, row_part(bar.x, 0, 0, impl.nv),
+                           row_part(bar.x, 0, impl.nv, impl.nv));
+    return;
+  }
   switch (impl.path) {
     case GradientPath::kAnalytic: {
       if (!needs.oracle) {

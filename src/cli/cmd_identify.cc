@@ -36,7 +36,8 @@ void write_file(const std::string& path, const std::string& text) {
 Objective objective(const Problem& problem, const std::vector<int>& which) {
   std::vector<Recording> some;
   for (const int i : which) some.push_back(problem.recordings[static_cast<size_t>(i)]);
-  return {problem.family, segments(problem.family.at(problem.start), some, problem.segments)};
+  return {problem.family, segments(problem.family.at(problem.start), some, problem.segments),
+          problem.loss};
 }
 
 // Combinations of parameters that the data do not determine, in words.

@@ -119,7 +119,7 @@ SegmentOptions read_segments(Section& s) {
   return out;
 }
 
-FitOptions read_fit(Section s) {
+FitOptions read_fit(Section s, ResidualLoss& loss) {
   FitOptions out;
   out.method = fit_method_from_name(s.get_or("method", std::string("adam"), &Section::text));
   out.iterations = s.get_or("iterations", out.iterations, &Section::integer);
@@ -134,8 +134,10 @@ FitOptions read_fit(Section s) {
   out.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
   out.estimate_starts = s.get_or("estimate_starts", out.estimate_starts, &Section::flag);
   out.nthread = s.get_or("threads", out.nthread, &Section::integer);
-  s.finish(
-      {"method", "iterations", "rate", "betas", "minibatch", "seed", "estimate_starts", "threads"});
+  loss.kind = residual_loss_from_name(s.get_or("loss", std::string("linear"), &Section::text));
+  loss.scale = s.get_or("loss_scale", loss.scale, &Section::number);
+  s.finish({"method", "iterations", "rate", "betas", "minibatch", "seed", "estimate_starts",
+            "threads", "loss", "loss_scale"});
   return out;
 }
 
@@ -172,6 +174,8 @@ const char* const kProblemExample =
   method = "lm"                    # or "adam", with rate, betas, minibatch, seed
   iterations = 50
   estimate_starts = false          # threads = 0: all cores
+  loss = "linear"                  # least squares; or soft_l1, huber, cauchy: residuals (times roots
+  loss_scale = 3                   # of weights) beyond this scale count less
 
   [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
   integrator = "implicitfast")";
@@ -198,7 +202,9 @@ Problem read_problem(const std::string& path) {
                   .recordings = {},
                   .split = {},
                   .segments = {},
-                  .fit = read_fit(file.section("fit"))};
+                  .fit = {},
+                  .loss = {}};
+  problem.fit = read_fit(file.section("fit"), problem.loss);
   set_parameters(path + ", [parameters]", parameters, problem);
 
   const Model model = problem.family.at(problem.start);

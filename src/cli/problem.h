@@ -20,6 +20,7 @@ struct Problem {
   Split split;
   SegmentOptions segments;
   FitOptions fit;
+  ResidualLoss loss;
 };
 
 // Paths in the file are relative to it. Throws InputError that names the file, the section, the key

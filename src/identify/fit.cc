@@ -65,7 +65,8 @@ std::string fingerprint(const Objective& objective, std::span<const double> star
   }
   for (const double y :
        {static_cast<double>(x.method), x.rate, x.beta1, x.beta2, static_cast<double>(x.minibatch),
-        static_cast<double>(x.seed), static_cast<double>(x.estimate_starts)}) {
+        static_cast<double>(x.seed), static_cast<double>(x.estimate_starts),
+        static_cast<double>(objective.loss().kind), objective.loss().scale}) {
     out.add(y);
   }
   for (const Segment& segment : objective.segments()) {

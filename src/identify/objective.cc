@@ -1,9 +1,11 @@
 // Objective: the loss of segments and its gradient in parameters.
+#include <cmath>
 #include <deque>
 #include <map>
 
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
+#include "identify/residual_loss.h"
 #include "identify/segment_loss.h"
 
 namespace diffmj {
@@ -13,7 +15,7 @@ size_t at(int i) { return static_cast<size_t>(i); }
 
 // The loss of a segment, and its cotangents.
 double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
-               SegmentCotangents* cotangents) {
+               const ResidualLoss& kind, SegmentCotangents* cotangents) {
   double loss = 0;
   const std::vector<std::vector<double>> r = residuals(model, segment, t);
   std::vector<double> bar;
@@ -23,8 +25,10 @@ double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
     for (int i = 0; i <= segment.length; i++) {
       const size_t row = at(i) * at(target.nweight);
       for (size_t j = 0; j < bar.size(); j++) {
-        bar[j] = target.weights[row + j] * r[k][row + j];
-        loss += 0.5 * bar[j] * r[k][row + j];
+        const double weight = target.weights[row + j], x = std::sqrt(weight) * r[k][row + j];
+        const BentResidual bent = bend(kind, x);
+        loss += 0.5 * bent.value * bent.value;
+        bar[j] = std::sqrt(weight) * bent.slope * bent.value;
       }
       if (cotangents) cotangents->add(target, i, r[k].data() + row, bar.data());
     }
@@ -34,9 +38,14 @@ double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
 
 }  // namespace
 
-Objective::Objective(ParametricModel family, std::vector<Segment> segments)
+Objective::Objective(ParametricModel family, std::vector<Segment> segments, ResidualLoss loss)
     : family_(std::make_shared<const ParametricModel>(std::move(family))),
-      segments_(std::make_shared<const std::vector<Segment>>(std::move(segments))) {
+      segments_(std::make_shared<const std::vector<Segment>>(std::move(segments))),
+      loss_(loss) {
+  if (!(loss.scale > 0 && std::isfinite(loss.scale))) {
+    throw InputError("Objective: the scale of the loss is " + std::to_string(loss.scale) +
+                     ", expected more than 0");
+  }
   if (segments_->empty()) {
     throw InputError("Objective: there are no segments; use shorter ones, or another rule");
   }
@@ -81,7 +90,7 @@ Objective::Value Objective::evaluate(std::span<const double> theta, bool gradien
       }
       const Segment& segment = (*segments_)[at(members[i])];
       if (gradient) bars.emplace_back(model, segment);
-      out.loss += loss_of(model, segment, rollouts[i], gradient ? &bars.back() : nullptr);
+      out.loss += loss_of(model, segment, rollouts[i], loss_, gradient ? &bars.back() : nullptr);
       count++;
       if (gradient) good.push_back(std::move(rollouts[i]));
     }

@@ -254,6 +254,21 @@ ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> thet
   return out;
 }
 
+std::vector<double> ParametricModel::Jacobian::tangents(const Model& model,
+                                                        const std::string& field) const {
+  const auto found = std::find(fields_.begin(), fields_.end(), field);
+  if (found == fields_.end()) {
+    throw InputError("the Jacobian has no " + field + "; its fields() are those that depend on θ");
+  }
+  const auto width = static_cast<size_t>(parameter_field(field).size(model.mj()));
+  std::vector<double> out(static_cast<size_t>(size_) * width);
+  for (const Entry& e : entries_) {
+    if (e.field != found - fields_.begin()) continue;
+    out[static_cast<size_t>(e.parameter) * width + static_cast<size_t>(e.entry)] += e.slope;
+  }
+  return out;
+}
+
 std::vector<double> ParametricModel::Jacobian::pullback(const Gradient& gradient) const {
   std::vector<const std::vector<double>*> bars;
   for (const std::string& name : fields_) {

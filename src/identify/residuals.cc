@@ -3,19 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "base/parallel.h"
 #include "base/rotation.h"
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
+#include "diffmj/linearize.h"
+#include "identify/residual_loss.h"
 #include "identify/segment_loss.h"
+#include "linearize/observation.h"
 
 namespace diffmj {
 namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
-
-constexpr double kStep = 1e-5;  // of differences, relative to the parameter
 
 // Which numbers of a segment count: target, row, number in the row.
 struct Place {
@@ -35,12 +38,9 @@ std::vector<Place> places_of(const Segment& segment) {
   return out;
 }
 
-// Are differences of rollouts what the pullback gives? Not where the backward pass is another one
-// on purpose, nor with steps whose number changes with the parameters.
-bool differences_agree(const Model& model) {
-  const ModelOptions& x = model.options();
-  return !model.is_adaptive() && !x.cfd && x.muscle_smoothing == 0 &&
-         (x.collisions.mode == Collisions::kMujoco || x.collisions.mode == Collisions::kSmooth);
+// Steps whose derivatives rollout_pushforward gives in parameters, too.
+bool pushes_forward(const Model& model) {
+  return !model.is_adaptive() && model.gradient_path() != GradientPath::kDifferences;
 }
 
 // q ⊕ u as a function of u: what u receives from the tangent at q ⊕ u
@@ -54,11 +54,22 @@ void move_pullback(const mjModel* m, const double* u, double* bar) {
   }
 }
 
+// the same forwards: the tangent at q ⊕ u of a change of u; Jr(u) = Jr(-u)ᵀ
+void move_pushforward(const mjModel* m, const double* u, double* tangent) {
+  for (int j = 0; j < static_cast<int>(m->njnt); j++) {
+    const int type = m->jnt_type[j];
+    if (type != mjJNT_FREE && type != mjJNT_BALL) continue;
+    const int dof = m->jnt_dofadr[j] + (type == mjJNT_FREE ? 3 : 0);
+    Eigen::Map<Vector3> to(tangent + dof);
+    to = right_jacobian_transposed(-Vector3(u + dof), Vector3(to));
+  }
+}
+
 // One segment at one θ: its rollout, its residuals, and their derivatives.
 class SegmentResiduals {
  public:
-  SegmentResiduals(const Segment& segment, std::span<const double> moves)
-      : segment_(segment), moves_(moves), places_(places_of(segment)) {}
+  SegmentResiduals(const Segment& segment, std::span<const double> moves, const ResidualLoss& loss)
+      : segment_(segment), moves_(moves), loss_(loss), places_(places_of(segment)) {}
 
   int size() const { return static_cast<int>(places_.size()); }
 
@@ -78,14 +89,95 @@ class SegmentResiduals {
       const Place& p = places_[k];
       const Target& x = segment_.targets[at(p.target)];
       const size_t i = at(p.row * x.nweight + p.number);
-      out[k] = std::sqrt(x.weights[i]) * residuals_[at(p.target)][i];
+      out[k] = bend(loss_, std::sqrt(x.weights[i]) * residuals_[at(p.target)][i]).value;
     }
     return true;
   }
   const std::string& message() const { return trajectory_.message; }
 
-  // Of the last evaluation, one pullback per residual. theta, start: rows of size() x p and of
-  // size() x ntangent, or null.
+  // Of the last evaluation. theta, start: rows of size() x p and of size() x ntangent, or null.
+  void derivatives(const Model& model, const ParametricModel::Jacobian* jacobian, int p,
+                   double* theta, double* start, StopSignal& stop) const {
+    if (pushes_forward(model)) {
+      pushforward(model, jacobian, theta ? p : 0, theta, start, stop);
+    } else {
+      pullback(model, jacobian, p, theta, start, stop);
+    }
+  }
+
+ private:
+  // The residual of a place, as a cotangent of 1 of it.
+  void add_place(size_t k, std::vector<double>& r_bar, SegmentCotangents& bars) const {
+    const Place& place = places_[k];
+    const Target& x = segment_.targets[at(place.target)];
+    const size_t row = at(place.row * x.nweight);
+    r_bar.assign(at(x.nweight), 0);
+    const double* r = residuals_[at(place.target)].data() + row;
+    const double root = std::sqrt(x.weights[row + at(place.number)]);
+    r_bar[at(place.number)] = root * bend(loss_, root * r[place.number]).slope;
+    bars.clear();
+    bars.add(x, place.row, r, r_bar.data());
+  }
+
+  // Tangents of parameters and of the start, pushed through the rollout once; each residual then
+  // reads those of its row.
+  void pushforward(const Model& model, const ParametricModel::Jacobian* jacobian, int p,
+                   double* theta, double* start, StopSignal& stop) const {
+    const int nv = model.nv(), na = model.na(), nx = model.ntangent();
+    const int count = p + (start ? nx : 0);
+    std::vector<double> qpos(at(count * nv)), qvel(at(count * nv)), act(at(count * na));
+    for (int k = 0; k < count - p; k++) {
+      const int row = p + k;
+      if (k < nv) {
+        double* to = qpos.data() + at(row * nv);
+        to[k] = 1;
+        if (!moves_.empty()) move_pushforward(model.mj(), moves_.data(), to);
+      } else if (k < 2 * nv) {
+        qvel[at(row * nv + k - nv)] = 1;
+      } else {
+        act[at(row * na + k - 2 * nv)] = 1;
+      }
+    }
+    Tangents tangents{.count = count, .qpos_tangent = qpos, .qvel = qvel, .act = act};
+    std::map<std::string, std::vector<double>> fields;
+    const std::vector<std::string> names =
+        jacobian ? jacobian->fields() : std::vector<std::string>();
+    for (const std::string& name : names) {
+      fields[name] = jacobian->tangents(model, name);
+      fields[name].resize(fields[name].size() / at(p) * at(count), 0.0);
+      tangents.params[name] = fields[name];
+    }
+    const TrajectoryTangents pushed =
+        rollout_pushforward(model, trajectory_, tangents, {.nthread = 1});
+    const auto rows = at(trajectory_.nstep + 1);
+    SegmentCotangents bars(model, segment_);
+    ObservationPullback observation(model, trajectory_);
+    std::vector<double> r_bar, x_bar(at(nx));
+    for (size_t k = 0; k < places_.size(); k++) {
+      if (stop.poll()) return;
+      add_place(k, r_bar, bars);
+      const int i = places_[k].row * segment_.substeps;
+      std::fill(x_bar.begin(), x_bar.end(), 0.0);
+      const Gradient direct = observation.run(bars.view(names), i, x_bar);
+      for (int c = 0; c < count; c++) {
+        const auto at_row = [&](const std::vector<double>& x, int width) {
+          return x.data() + (at(c) * rows + at(i)) * at(width);
+        };
+        double sum = 0;
+        for (int j = 0; j < nv; j++) {
+          sum += x_bar[at(j)] * at_row(pushed.qpos_tangent, nv)[j] +
+                 x_bar[at(nv + j)] * at_row(pushed.qvel, nv)[j];
+        }
+        for (int j = 0; j < na; j++) sum += x_bar[at(2 * nv + j)] * at_row(pushed.act, na)[j];
+        (c < p ? theta[k * at(p) + at(c)] : start[k * at(nx) + at(c - p)]) = sum;
+      }
+      if (p == 0 || direct.params.empty()) continue;
+      const std::vector<double> numbers = jacobian->pullback(direct);
+      for (size_t c = 0; c < at(p); c++) theta[k * at(p) + c] += numbers[c];
+    }
+  }
+
+  // One pullback per residual.
   void pullback(const Model& model, const ParametricModel::Jacobian* jacobian, int p, double* theta,
                 double* start, StopSignal& stop) const {
     const int nv = model.nv(), na = model.na(), nx = model.ntangent();
@@ -95,13 +187,7 @@ class SegmentResiduals {
         jacobian ? jacobian->fields() : std::vector<std::string>();
     for (size_t k = 0; k < places_.size(); k++) {
       if (stop.poll()) return;
-      const Place& place = places_[k];
-      const Target& x = segment_.targets[at(place.target)];
-      const size_t row = at(place.row * x.nweight);
-      r_bar.assign(at(x.nweight), 0);
-      r_bar[at(place.number)] = std::sqrt(x.weights[row + at(place.number)]);
-      bars.clear();
-      bars.add(x, place.row, residuals_[at(place.target)].data() + row, r_bar.data());
+      add_place(k, r_bar, bars);
       const Gradient g = rollout_pullback(model, trajectory_, bars.view(fields));
       if (theta) {
         const std::vector<double> numbers = jacobian->pullback(g);
@@ -117,59 +203,13 @@ class SegmentResiduals {
     }
   }
 
- private:
   const Segment& segment_;
   std::span<const double> moves_;
+  ResidualLoss loss_;
   std::vector<Place> places_;
   Trajectory trajectory_;
   std::vector<std::vector<double>> residuals_;
 };
-
-// Models at θ and on both sides of it in each parameter, with the solver run to its end: its noise
-// over a small step is not small.
-struct Neighbours {
-  std::vector<Model> middle, plus, minus;
-  std::vector<double> step;
-};
-
-Neighbours neighbours_of(const ParametricModel& family, std::span<const double> theta) {
-  Neighbours out;
-  out.middle.push_back(family.at(theta).tightened());
-  std::vector<double> moved(theta.begin(), theta.end());
-  for (size_t i = 0; i < theta.size(); i++) {
-    const double size = theta[i] != 0 ? std::abs(theta[i]) : std::abs(family.start()[i]);
-    const double h = kStep * (size != 0 ? size : 1);
-    out.step.push_back(h);
-    moved[i] = theta[i] + h;
-    out.plus.push_back(family.at(moved).tightened());
-    moved[i] = theta[i] - h;
-    out.minus.push_back(family.at(moved).tightened());
-    moved[i] = theta[i];
-  }
-  return out;
-}
-
-// From residuals r at θ and on both sides of it. A kink lies on one side only; there the change is
-// larger, and not that of the other side with its sign reversed.
-void difference(std::span<const double> r, std::span<const double> plus,
-                std::span<const double> minus, double h, double* out, size_t stride) {
-  constexpr double kKink = 0.1;
-  double up = 0, down = 0, bend = 0, size = 0;
-  for (size_t k = 0; k < r.size(); k++) {
-    const double a = plus[k] - r[k], b = r[k] - minus[k];
-    up += a * a;
-    down += b * b;
-    bend += (a - b) * (a - b);
-    size += r[k] * r[k];
-  }
-  constexpr double kRounding = 1e-20;  // squared, of residuals
-  const bool kink = bend > kKink * kKink * (up + down) && bend > kRounding * size;
-  for (size_t k = 0; k < r.size(); k++) {
-    out[k * stride] = !kink       ? (plus[k] - minus[k]) / (2 * h)
-                      : up < down ? (plus[k] - r[k]) / h
-                                  : (r[k] - minus[k]) / h;
-  }
-}
 
 }  // namespace
 
@@ -188,7 +228,7 @@ Objective::Residuals Objective::residuals(std::span<const double> theta,
   std::vector<SegmentResiduals> all;
   for (size_t i = 0; i < segments_->size(); i++) {
     all.emplace_back((*segments_)[i],
-                     what.moves.empty() ? what.moves : what.moves.subspan(i * nx, nx));
+                     what.moves.empty() ? what.moves : what.moves.subspan(i * nx, nx), loss_);
     out.first.push_back(out.first.back() + all.back().size());
   }
   const size_t n = at(out.first.back());
@@ -196,16 +236,8 @@ Objective::Residuals Objective::residuals(std::span<const double> theta,
   if (what.theta) out.theta.resize(n * p);
   if (what.start) out.start.resize(n * nx);
 
-  // two rollouts per parameter, or one pullback per residual, of half the segment's length
-  const bool by_differences =
-      what.theta && !what.start && differences_agree(model) && 4 * p * all.size() <= n;
-  Neighbours neighbours;
   ParametricModel::Jacobian jacobian;
-  if (by_differences) {
-    neighbours = neighbours_of(*family_, theta);
-  } else if (what.theta) {
-    jacobian = family_->jacobian(theta, options.nthread);
-  }
+  if (what.theta) jacobian = family_->jacobian(theta, options.nthread);
 
   std::vector<char> failed(all.size());
   StopSignal stop(options.interrupted, options.progress);
@@ -222,28 +254,9 @@ Objective::Residuals Objective::residuals(std::span<const double> theta,
       if (what.start) std::fill_n(out.start.data() + begin * nx, size * nx, 0.0);
     };
     if (!segment.evaluate(model, values)) return fail();
-    if (!by_differences && (what.theta || what.start)) {
-      segment.pullback(model, what.theta ? &jacobian : nullptr, static_cast<int>(p), columns,
-                       what.start ? out.start.data() + begin * nx : nullptr, s);
-      return;
-    }
-    if (!by_differences) return;
-    std::vector<double> r(size), plus(size), minus(size);
-    if (!segment.evaluate(neighbours.middle[0], r.data())) return fail();
-    for (size_t k = 0; k < p; k++) {
-      if (s.poll()) return;
-      const bool up = segment.evaluate(neighbours.plus[k], plus.data()),
-                 down = segment.evaluate(neighbours.minus[k], minus.data());
-      if (!up && !down) continue;  // the column is 0
-      // without one side the other counts
-      if (!up) {
-        for (size_t j = 0; j < size; j++) plus[j] = 2 * r[j] - minus[j];
-      }
-      if (!down) {
-        for (size_t j = 0; j < size; j++) minus[j] = 2 * r[j] - plus[j];
-      }
-      difference(r, plus, minus, neighbours.step[k], columns + k, p);
-    }
+    if (!what.theta && !what.start) return;
+    segment.derivatives(model, what.theta ? &jacobian : nullptr, static_cast<int>(p), columns,
+                        what.start ? out.start.data() + begin * nx : nullptr, s);
   });
   if (stop.stopped()) throw Interrupted("Objective: interrupted");
   for (size_t i = 0; i < all.size(); i++) {

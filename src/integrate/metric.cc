@@ -2,6 +2,7 @@
 
 #include "base/dual.h"
 #include "mj/call.h"
+#include "stages/acceleration/constraint_solve.h"
 #include "stages/oracle.h"
 #include "stages/velocity/passive.h"
 
@@ -86,6 +87,18 @@ void solve_transposed(const mjModel* m, const Matrix& A, Vec x) {
   }
 }
 
+void solve_columns(const mjModel* m, const Matrix& A, Matrix& X) {
+  // U Z = X
+  for (int i = static_cast<int>(m->nv) - 1; i >= 0; i--) {
+    for_each_lower(m, i, [&](int j) { X.row(j) -= A(j, i) * X.row(i); });
+  }
+  // L X = Z
+  for (int i = 0; i < static_cast<int>(m->nv); i++) {
+    for_each_lower(m, i, [&](int j) { X.row(i) -= A(i, j) * X.row(j); });
+    X.row(i) /= A(i, i);
+  }
+}
+
 void implicit_metric(const ModelImpl& impl, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -143,6 +156,34 @@ void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspac
     return;
   }
   mj_call("mj_solveM", [&] { mj_solveM(m, d, mu.data(), b_bar.data(), 1); });
+}
+
+void metric_solve_columns(const ModelImpl& impl, Matrix& X, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const mjData* d = workspace.data.get();
+  if (impl.advance == Advance::kImplicit) {
+    implicit_metric(impl, workspace);
+    solve_columns(m, workspace.response, X);
+    return;
+  }
+  Vec damping = workspace.saved_qvel;
+  const bool damped = impl.advance == Advance::kImplicitSymmetric;
+  for (int i = 0; i < impl.nv && damped; i++) {
+    damping[static_cast<size_t>(i)] = m->opt.timestep * Damping(m, i).slope(d->qvel[i]);
+  }
+  mass_factorize(m, d, damped ? CVec(damping) : CVec(), workspace);
+  newton_solve_columns(workspace, X);
+}
+
+void mass_multiply_columns(const mjModel* m, const mjData* d, const Matrix& X, Matrix& to) {
+  to.setZero(X.rows(), X.cols());
+  for (int i = 0; i < static_cast<int>(m->nv); i++) {
+    for (int p = m->M_rowadr[i]; p < m->M_rowadr[i] + m->M_rownnz[i]; p++) {
+      const int j = m->M_colind[p];
+      to.row(i) += d->M[p] * X.row(j);
+      if (j != i) to.row(j) += d->M[p] * X.row(i);
+    }
+  }
 }
 
 }  // namespace diffmj

@@ -21,6 +21,12 @@ void metric_factorize(const ModelImpl& impl, Workspace& workspace);
 // Mhatᵀ mu = b_bar
 void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspace& workspace);
 
+// Mhat X = X of many right-hand sides, the columns of X (nv rows), in place; on its own, without
+// metric_factorize. Overwrites workspace.H or workspace.response.
+void metric_solve_columns(const ModelImpl& impl, Matrix& X, Workspace& workspace);
+// to = M X
+void mass_multiply_columns(const mjModel* m, const mjData* d, const Matrix& X, Matrix& to);
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_INTEGRATE_METRIC_H_

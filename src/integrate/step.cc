@@ -45,7 +45,7 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
 // gradient: at 0 damping the side above is taken, on which Euler is implicit
 bool has_metric(const ModelImpl& impl, const StepBar& bar) {
   return impl.advance != Advance::kExplicit ||
-         (impl.euler_damps && bar.params.wants(Parameter::kDofDamping));
+         (impl.euler_damps && bar.wants(Parameter::kDofDamping));
 }
 
 // q' = q ⊕ h v',  v' = v + h b: what b receives, one row per cotangent
@@ -220,21 +220,21 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
     workspace.act_next_bar = bar.next.rightCols(impl.na);
     multipliers.act_next_bar = &workspace.act_next_bar;
   }
-  analytic_field_pullback(impl,
-                          {.in = in,
-                           .qacc = field_qacc,
-                           .b = b,
-                           .act_from = {},
-                           .act_dot_from = {},
-                           .constrained = constrained,
-                           .qacc_step = noslip ? CVec() : qacc,
-                           .force_bar = force_bar,
-                           .has_metric = implicit,
-                           .sensor_bar = bar.sensordata,
-                           .poses = bar.poses},
-                          constrained ? lambda : mu, multipliers,
-                          {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
-                          workspace);
+  analytic_field_pullback(
+      impl,
+      {.in = in,
+       .qacc = field_qacc,
+       .b = b,
+       .act_from = {},
+       .act_dot_from = {},
+       .constrained = constrained,
+       .qacc_step = noslip ? CVec() : qacc,
+       .force_bar = force_bar,
+       .has_metric = implicit,
+       .sensor_bar = bar.sensordata,
+       .poses = bar.poses},
+      constrained ? lambda : mu, multipliers,
+      {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params, bar.row_params}, workspace);
 }
 
 void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,

@@ -11,6 +11,8 @@
 #ifndef DIFFMJ_INTEGRATE_STEP_H_
 #define DIFFMJ_INTEGRATE_STEP_H_
 
+#include <span>
+
 #include "mj/view.h"
 #include "model/model_impl.h"
 #include "model/workspace.h"
@@ -30,6 +32,12 @@ struct StepBar {
   CVec sensordata = {};  // in: of the sensors at its start, of one cotangent; empty: 0
   const PoseBar* poses = nullptr;  // in: of the poses at its start, of one cotangent; null: 0
   ParameterBar params = {};        // added to, of one cotangent
+  // Instead of params: one for each cotangent, all of the same fields, none of them the oracle's.
+  std::span<const ParameterBar> row_params = {};
+
+  bool wants(Parameter p) const {
+    return row_params.empty() ? params.wants(p) : row_params[0].wants(p);
+  }
 
   void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "diffmj/error.h"
 #include "mj/call.h"
@@ -157,6 +158,24 @@ void ParameterProbe::move(double h) {
     }
     if (body == 0) break;
   }
+}
+
+ParameterColumns::ParameterColumns(const mjModel* m, std::vector<const ParameterField*> fields)
+    : m_(m), fields_(std::move(fields)) {
+  first_.fill(-1);
+  for (const ParameterField* field : fields_) {
+    first_[static_cast<size_t>(field->id)] = size_;
+    size_ += field->size(m);
+  }
+}
+
+ParameterBar ParameterColumns::bar(double* row) const {
+  ParameterBar out;
+  for (const ParameterField* field : fields_) {
+    const auto i = static_cast<size_t>(field->id);
+    out.field[i] = {row + first_[i], static_cast<size_t>(field->size(m_))};
+  }
+  return out;
 }
 
 }  // namespace diffmj

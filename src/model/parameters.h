@@ -6,6 +6,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "mj/handle.h"
 #include "mj/view.h"
@@ -96,6 +97,26 @@ struct ParameterBar {
     }
     return false;
   }
+};
+
+// The fields of mjModel that are columns of a Jacobian, one after the other.
+class ParameterColumns {
+ public:
+  ParameterColumns() : ParameterColumns(nullptr, {}) {}
+  ParameterColumns(const mjModel* m, std::vector<const ParameterField*> fields);
+
+  int size() const { return size_; }
+  const std::vector<const ParameterField*>& fields() const { return fields_; }
+  // Spans into row, which has size() numbers.
+  ParameterBar bar(double* row) const;
+  // First column of a field; -1 if it is not among them.
+  int first(Parameter p) const { return first_[static_cast<size_t>(p)]; }
+
+ private:
+  const mjModel* m_ = nullptr;
+  std::vector<const ParameterField*> fields_;
+  std::array<int, kParameterCount> first_ = {};
+  int size_ = 0;
 };
 
 // A copy of a model in which parameters may be moved: MuJoCo's shortcuts for frames that coincide

@@ -265,7 +265,7 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
 
 void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& w, Matrix& x_bar, Matrix& ctrl_bar,
-                       const ParameterBar& params, Workspace& workspace) {
+                       std::span<const ParameterBar> params_of, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   Sweep& s = workspace.sweep;
@@ -276,6 +276,7 @@ void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
   const CVec a = metric && same ? problem.b : problem.qacc;
 
   for (Eigen::Index row = 0; row < x_bar.rows(); row++) {
+    const ParameterBar& params = params_of[params_of.size() == 1 ? 0 : static_cast<size_t>(row)];
     const CVec lambda = row_part(*w.lambda, row, 0, nv);
     const CVec mu = metric ? row_part(*w.mu, row, 0, nv) : CVec();
     const Vec qpos_bar = row_part(x_bar, row, 0, nv), qvel_bar = row_part(x_bar, row, nv, nv);

@@ -10,6 +10,7 @@
 #ifndef DIFFMJ_STAGES_ANALYTIC_H_
 #define DIFFMJ_STAGES_ANALYTIC_H_
 
+#include <span>
 #include <string>
 
 #include "model/model_impl.h"
@@ -49,11 +50,12 @@ struct AnalyticProblem {
   const PoseBar* poses = nullptr;  // of poses and velocities, of one cotangent; null: 0
 };
 
-// Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and, of one cotangent, to
-// params. multipliers.b_bar is not read; multipliers.mu may be multipliers.lambda.
+// Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and to params, one per
+// cotangent or one for all of them. multipliers.b_bar is not read; multipliers.mu may be
+// multipliers.lambda.
 void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
-                       const ParameterBar& params, Workspace& workspace);
+                       std::span<const ParameterBar> params, Workspace& workspace);
 
 // The fields in params that analytic_pullback, or sensors_pullback of sensor_bar, does not serve
 // for this model: they are the oracle's.

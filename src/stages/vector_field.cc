@@ -183,9 +183,13 @@ void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& probl
                              const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;
   applied_forces_pullback(impl, lambda, bar, workspace);
-  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params, problem.sensor_bar);
-  analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl,
-                    analytic_parameters(impl.mj(), bar.params, problem.sensor_bar), workspace);
+  if (!bar.row_params.empty()) {
+    analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, bar.row_params, workspace);
+    return;
+  }
+  const ParameterBar rest = oracle_parameters(impl.mj(), bar.params, problem.sensor_bar),
+                     own = analytic_parameters(impl.mj(), bar.params, problem.sensor_bar);
+  analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, {&own, 1}, workspace);
   if (!rest.any()) return;
 
   // F = M a, which the oracle answers with b

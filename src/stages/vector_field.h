@@ -2,17 +2,21 @@
 #ifndef DIFFMJ_STAGES_VECTOR_FIELD_H_
 #define DIFFMJ_STAGES_VECTOR_FIELD_H_
 
+#include <span>
+
 #include "stages/analytic.h"
 #include "stages/oracle.h"
 
 namespace diffmj {
 
 struct VectorFieldBar {
-  Matrix& x;             // 2 nv + na
-  Matrix& ctrl;          // nu
-  Matrix& qfrc_applied;  // nv
-  Matrix& xfrc_applied;  // 6 nbody, or no columns
-  ParameterBar params = {};
+  Matrix& x;                 // 2 nv + na
+  Matrix& ctrl;              // nu
+  Matrix& qfrc_applied;      // nv
+  Matrix& xfrc_applied;      // 6 nbody, or no columns
+  ParameterBar params = {};  // of one cotangent
+  // Of the analytic path, instead of params: one for each cotangent, none of the oracle's fields.
+  std::span<const ParameterBar> row_params = {};
 };
 
 // Seconds in each stage of MuJoCo's forward dynamics, and how often it was evaluated.

@@ -254,16 +254,44 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
   }
 }
 
+void mass_factorize(const mjModel* m, const mjData* d, CVec added, Workspace& workspace) {
+  Matrix& H = workspace.H;
+  read_mass_matrix(m, d, H);
+  if (!added.empty()) H.diagonal() += eigen(added);
+  if (!factorize(H, workspace)) {
+    throw Error(
+        "mass_factorize: the mass matrix is not positive definite; the model's inertia is singular "
+        "or its state not finite: add armature to its joints");
+  }
+}
+
+// non-zeros of the factor beside its diagonal, of its k-th row from the last
+static std::span<const int> factor_columns(const Workspace& workspace, int k) {
+  const auto i = static_cast<size_t>(k);
+  return std::span<const int>(workspace.factor_column)
+      .subspan(static_cast<size_t>(workspace.factor_row[i]),
+               static_cast<size_t>(workspace.factor_row[i + 1] - workspace.factor_row[i]));
+}
+
+void newton_solve_columns(const Workspace& workspace, Matrix& X) {
+  const Matrix& L = workspace.H;
+  const auto n = static_cast<int>(L.rows());
+  // as newton_solve, a row of all right-hand sides at a time
+  for (int k = n - 1; k >= 0; k--) {
+    X.row(k) /= L(k, k);
+    for (int j : factor_columns(workspace, n - 1 - k)) X.row(j) -= L(k, j) * X.row(k);
+  }
+  for (int k = 0; k < n; k++) {
+    for (int j : factor_columns(workspace, n - 1 - k)) X.row(k) -= L(k, j) * X.row(j);
+    X.row(k) /= L(k, k);
+  }
+}
+
 void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
   std::copy(a_bar.begin(), a_bar.end(), lambda.begin());
   const Matrix& L = workspace.H;
   const auto n = static_cast<int>(L.rows());
-  const auto columns = [&](int k) {
-    const auto i = static_cast<size_t>(k);
-    return std::span<const int>(workspace.factor_column)
-        .subspan(static_cast<size_t>(workspace.factor_row[i]),
-                 static_cast<size_t>(workspace.factor_row[i + 1] - workspace.factor_row[i]));
-  };
+  const auto columns = [&](int k) { return factor_columns(workspace, k); };
   // rows are stored last first: Lᵀ y = a_bar, then L λ = y
   for (int k = n - 1; k >= 0; k--) {
     const double y = lambda[static_cast<size_t>(k)] /= L(k, k);

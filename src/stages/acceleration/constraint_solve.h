@@ -47,6 +47,12 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
 // H λ = a_bar, with the factor in the workspace.
 void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda);
 
+// M + diag(added) in the place of H; added: nv numbers, or none.
+void mass_factorize(const mjModel* m, const mjData* d, CVec added, Workspace& workspace);
+
+// H X = X of many right-hand sides, the columns of X (nv rows), in place.
+void newton_solve_columns(const Workspace& workspace, Matrix& X);
+
 // |H λ - a_bar| / |a_bar|, with H applied from M and J anew: checks factor and assembly. Uses y of
 // the last newton_factorize.
 double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_bar,

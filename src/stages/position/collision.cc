@@ -130,18 +130,56 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
          closed_form_pullback(impl, first, n, left.data(), workspace, out);
 }
 
+// Wrenches about the first contact's place.
+static PairBar pair_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+                             bool sizes, Workspace& workspace) {
+  const Vector3 pivot(workspace.data->contact[first].pos);
+  PairBar pair(pivot);
+  if (!geometry_pullback(impl, first, n, bar, sizes, workspace, pair)) {
+    pair = PairBar(pivot);
+    differences_pullback(impl, first, n, bar, sizes, workspace, pair);
+  }
+  return pair;
+}
+
+void collision_jacobian(const ModelImpl& impl, int first, int n, int k, Workspace& workspace,
+                        ContactJacobian& out) {
+  const mjModel* m = impl.mj();
+  const mjData* d = workspace.data.get();
+  const mjContact& lead = d->contact[first];
+  const Rotation frame(d->contact[first + k].frame);
+  std::array<ContactBar, mjMAXCONPAIR> bar;
+  for (int row = 0; row < 7; row++) {
+    ContactBar& one = bar[static_cast<size_t>(k)];
+    one = {};
+    if (row == 0) {
+      one.dist = 1;
+    } else if (row < 4) {
+      one.pos[row - 1] = 1;
+    } else {
+      // δframe_i = φ × frame_i, so that φ = ½ Σ frame_i × δframe_i
+      const Vector3 unit = Vector3::Unit(row - 4);
+      for (int i = 0; i < 3; i++) {
+        one.frame.row(i) = 0.5 * unit.cross(Vector3(frame.row(i))).transpose();
+      }
+    }
+    const PairBar pair = pair_pullback(impl, first, n, bar.data(), false, workspace);
+    for (size_t side = 0; side < 2; side++) {
+      const Vector6& wrench = pair.wrench[side];
+      const Vector3 at = from_origin(m, d, m->geom_bodyid[lead.geom[side]], lead.pos);
+      out.row(row).segment<6>(6 * static_cast<Eigen::Index>(side)) =
+          wrench_at(at, wrench.head<3>(), wrench.tail<3>()).transpose();
+    }
+  }
+}
+
 void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                         const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
   const mjContact& lead = d->contact[first];
   const Vec size_bar = params[Parameter::kGeomSize];
-  const Vector3 pivot(lead.pos);
-  PairBar pair(pivot);
-  if (!geometry_pullback(impl, first, n, bar, !size_bar.empty(), workspace, pair)) {
-    pair = PairBar(pivot);
-    differences_pullback(impl, first, n, bar, !size_bar.empty(), workspace, pair);
-  }
+  const PairBar pair = pair_pullback(impl, first, n, bar, !size_bar.empty(), workspace);
   for (size_t side = 0; side < 2; side++) {
     const int geom = lead.geom[side];
     const Vector6& wrench = pair.wrench[side];

@@ -32,8 +32,15 @@ namespace diffmj {
 void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                         const ParameterBar& params, Workspace& workspace);
 
-// The same in closed form, to out instead of the sweep, sizes included. False if the pair is left
-// to differences; out is of no use then.
+// How one of these contacts, number k, moves with the two bodies, each about the origin of its
+// tree: rows are its distance, its place (3) and the rotation of its frame (3), columns the twists
+// of the bodies of geom[0] and geom[1].
+using ContactJacobian = Eigen::Matrix<double, 7, 12>;
+void collision_jacobian(const ModelImpl& impl, int first, int n, int k, Workspace& workspace,
+                        ContactJacobian& out);
+
+// collision_pullback in closed form, to out instead of the sweep, sizes included. False if the pair
+// is left to differences; out is of no use then.
 bool closed_form_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
                           Workspace& workspace, PairBar& out);
 

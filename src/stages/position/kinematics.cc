@@ -15,11 +15,6 @@ Eigen::Map<Vector3> row3(Vec x, int i) {
   return Eigen::Map<Vector3>(x.data() + 3 * static_cast<ptrdiff_t>(i));
 }
 
-// translations of free joints do not turn with their own frame; all other axes do
-bool carried(const mjModel* m, int joint, int dof) {
-  return m->jnt_type[joint] != mjJNT_FREE || dof >= m->jnt_dofadr[joint] + 3;
-}
-
 // cotangents of body_ipos and body_iquat: W moves the inertial frame in its body
 void inertial_parameters(const mjModel* m, const mjData* d, int body, const Vector6& W,
                          const ParameterBar& params) {

@@ -34,6 +34,11 @@ using Rotation = Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>;
 // Degrees of freedom of a joint of this type (mjtJoint).
 inline int dof_count(int type) { return type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1; }
 
+// Translations of free joints do not turn with their own frame; all other axes do.
+inline bool carried(const mjModel* m, int joint, int dof) {
+  return m->jnt_type[joint] != mjJNT_FREE || dof >= m->jnt_dofadr[joint] + 3;
+}
+
 // Axis of a dof.
 inline Vector6 axis(const mjData* d, int dof) {
   return Eigen::Map<const Vector6>(d->cdof + 6 * static_cast<ptrdiff_t>(dof));

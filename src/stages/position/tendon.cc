@@ -320,6 +320,60 @@ void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, do
   });
 }
 
+bool tendon_is_fixed(const mjModel* m, int tendon) { return is_fixed(m, tendon); }
+
+void tendon_hessian(const mjModel* m, const mjData* d, int tendon, Vec y, Vec q_bar, Sweep& s,
+                    Matrix& hessian) {
+  const int begin = m->ten_J_rowadr[tendon], n = m->ten_J_rownnz[tendon];
+  const int* dof = m->ten_J_colind + begin;
+  hessian.setZero(n, n);
+  if (is_fixed(m, tendon)) return;
+  const auto adr = m->tendon_adr[tendon];
+  const auto body_of = [&](int i) {
+    switch (m->wrap_type[i]) {
+      case mjWRAP_SITE:
+        return m->site_bodyid[m->wrap_objid[i]];
+      case mjWRAP_SPHERE:
+      case mjWRAP_CYLINDER:
+        return m->geom_bodyid[m->wrap_objid[i]];
+      default:
+        return 0;
+    }
+  };
+  for (int row = 0; row < n; row++) {
+    const auto k = static_cast<size_t>(dof[row]);
+    y[k] = 1;
+    tendon_direction_pullback(m, d, tendon, 0, y, {}, s, {});
+    y[k] = 0;
+    // what kinematics_pullback makes of wrenches, along the chains of the tendon's bodies
+    const auto add = [&](int last, const Vector6& W) {
+      for (int j = last; j >= 0; j = m->dof_parentid[j]) {
+        q_bar[static_cast<size_t>(j)] += axis(d, j).dot(W);
+      }
+    };
+    for (int i = adr; i < adr + m->tendon_num[tendon]; i++) {
+      const int body = body_of(i);
+      Vector6& W = s.W[static_cast<size_t>(body)];
+      if (body > 0 && !W.isZero(0)) add(last_dof(m, body), W);
+      W.setZero();
+    }
+    const int joint = m->dof_jntid[dof[row]];
+    if (carried(m, joint, dof[row])) {
+      const int last = m->jnt_dofadr[joint] + dof_count(m->jnt_type[joint]) - 1;
+      add(last, cross_force(axis(d, dof[row]), s.S_bar[k]));
+    }
+    s.S_bar[k].setZero();
+    for (int column = 0; column < n; column++) {
+      hessian(row, column) = q_bar[static_cast<size_t>(dof[column])];
+    }
+    for (int i = adr; i < adr + m->tendon_num[tendon]; i++) {
+      for (int j = last_dof(m, body_of(i)); j >= 0; j = m->dof_parentid[j]) {
+        q_bar[static_cast<size_t>(j)] = 0;
+      }
+    }
+  }
+}
+
 TendonRecordSize::TendonRecordSize(const mjModel* m)
     : numbers(static_cast<size_t>(m->ntendon + m->nJten + 6 * m->nwrap)),
       objects(static_cast<size_t>(2 * m->ntendon + 2 * m->nwrap)) {}

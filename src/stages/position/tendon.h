@@ -45,6 +45,14 @@ void tendon_pullback(const mjModel* m, const mjData* d, std::span<const TendonBa
 void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, double length_bar,
                                CVec y, Vec qpos_bar, Sweep& sweep, const ParameterBar& params);
 
+// ∂J/∂q of one tendon, over the non-zeros of its J both ways: row i is the derivative of J_i. The
+// sweep's W and S_bar must be 0, and are so again afterwards; y and q_bar (nv) are scratch, all 0.
+void tendon_hessian(const mjModel* m, const mjData* d, int tendon, Vec y, Vec q_bar, Sweep& sweep,
+                    Matrix& hessian);
+
+// J of it is constant.
+bool tendon_is_fixed(const mjModel* m, int tendon);
+
 // What mj_tendon found, kept so that it need not run again: numbers and wrapping objects of all
 // tendons at one state.
 struct TendonRecordSize {

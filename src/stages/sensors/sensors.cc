@@ -200,12 +200,22 @@ SensorNeeds::SensorNeeds(const mjModel* m, CVec sensordata_bar) {
   for_each_cotangent(m, sensordata_bar, [&](int i, CVec) {
     const int type = m->sensor_type[i];
     any = true;
+    stages = stages || (type != mjSENS_JOINTPOS && type != mjSENS_JOINTVEL);
     rows = rows || reads_rows(type);
     acceleration = acceleration || reads_acceleration(type);
     force = force || reads_force(type);
     oracle = oracle || is_for_oracle(m, i);
     int id = -1;
     camera = camera || (m->ncam > 0 && uses_camera(m, i, id));
+  });
+}
+
+void joint_sensors_pullback(const mjModel* m, CVec sensordata_bar, Vec qpos_bar, Vec qvel_bar) {
+  for_each_cotangent(m, sensordata_bar, [&](int i, CVec s_bar) {
+    const int type = m->sensor_type[i];
+    if (type != mjSENS_JOINTPOS && type != mjSENS_JOINTVEL) return;
+    const auto dof = static_cast<size_t>(m->jnt_dofadr[m->sensor_objid[i]]);
+    (type == mjSENS_JOINTPOS ? qpos_bar : qvel_bar)[dof] += s_bar[0];
   });
 }
 

@@ -37,6 +37,7 @@ std::string sensor_value_obstacle(const ModelImpl& impl, int sensor);
 struct SensorNeeds {
   SensorNeeds(const mjModel* m, CVec sensordata_bar);
   bool any = false;
+  bool stages = false;        // anything but numbers of the state (joint_sensors_pullback)
   bool rows = false;          // rows of constraints
   bool acceleration = false;  // a or f: the solver
   bool force = false;         // f
@@ -71,6 +72,9 @@ struct SensorsBar {
 // sensordata_bar.
 void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
                       const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace);
+
+// Positions and velocities of hinges and slides, which no stage is needed for; others are left out.
+void joint_sensors_pullback(const mjModel* m, CVec sensordata_bar, Vec qpos_bar, Vec qvel_bar);
 
 // Parameters that sensors_pullback leaves to the oracle, given which sensors have a cotangent.
 bool sensor_parameter_is_for_oracle(const mjModel* m, CVec sensordata_bar, Parameter parameter);

@@ -252,11 +252,46 @@ void tendon_armature_gear_pullback(const mjModel* m, int tendon, double armature
   });
 }
 
+namespace {
+
+// How far the length of a tendon is off lengthspring.
+struct SpringBand {
+  SpringBand(const mjModel* m, const mjData* d, int tendon) {
+    const double low = m->tendon_lengthspring[2 * tendon],
+                 high = m->tendon_lengthspring[2 * tendon + 1], length = d->ten_length[tendon];
+    // gradient: 0 within the dead band and at its very ends; a spring without a band has none
+    at_rest = low == high && length == low;
+    above = length > high;
+    below = !above && length < low;
+    x = above ? length - high : below ? length - low : 0;
+  }
+  bool acts() const { return above || below || at_rest; }
+  double x;
+  bool above, below, at_rest;
+};
+
+}  // namespace
+
 double tendon_spring_force(const mjModel* m, const mjData* d, int tendon) {
-  const double low = m->tendon_lengthspring[2 * tendon],
-               high = m->tendon_lengthspring[2 * tendon + 1], length = d->ten_length[tendon];
-  const double x = length > high ? length - high : length < low ? length - low : 0;
+  const double x = SpringBand(m, d, tendon).x;
   return -x * Stiffness::of_tendon(m, tendon).value(x);
+}
+
+TendonForce tendon_passive_force(const mjModel* m, const mjData* d, int tendon) {
+  TendonForce out;
+  if (!(m->opt.disableflags & mjDSBL_SPRING)) {
+    const Stiffness k = Stiffness::of_tendon(m, tendon);
+    const SpringBand band(m, d, tendon);
+    out.force -= band.x * k.value(band.x);
+    if (band.acts()) out.by_length -= k.value(band.x) + band.x * k.derivative(band.x);
+  }
+  if (!(m->opt.disableflags & mjDSBL_DAMPER)) {
+    const Damping B = Damping::of_tendon(m, tendon);
+    const double v = d->ten_velocity[tendon];
+    out.force -= v * B.value(v);
+    out.by_velocity -= B.slope(v);
+  }
+  return out;
 }
 
 void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec qvel, double h,
@@ -278,18 +313,16 @@ void tendon_passive_pullback(const mjModel* m, const mjData* d, CVec lambda, CVe
     if (!spring && !damper) continue;
     const double J_lambda = tendon_rate(m, d, tendon, lambda);
     if (spring) {
-      const double low = m->tendon_lengthspring[2 * t], high = m->tendon_lengthspring[2 * t + 1],
-                   length = d->ten_length[tendon];
-      // gradient: 0 within the dead band and at its very ends; a spring without a band has none
-      const bool at_rest = low == high && length == low;
-      const bool above = length > high, below = !above && length < low;
-      const double x = above ? length - high : below ? length - low : 0;
+      const SpringBand band(m, d, tendon);
+      const double x = band.x;
       bar.rate[TendonBar::kLambda] -= x * k.value(x);
       if (!stiffness_bar.empty()) stiffness_bar[t] -= J_lambda * x;
-      if (above || below || at_rest) {
+      if (band.acts()) {
         const double x_bar = -J_lambda * (k.value(x) + x * k.derivative(x));
         bar.length += x_bar;
-        if (!spring_bar.empty() && !at_rest) spring_bar[2 * t + (above ? 1 : 0)] -= x_bar;
+        if (!spring_bar.empty() && !band.at_rest) {
+          spring_bar[2 * t + (band.above ? 1 : 0)] -= x_bar;
+        }
       }
     }
     if (!damper) continue;

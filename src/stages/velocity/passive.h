@@ -56,6 +56,13 @@ void damper_pullback(const mjModel* m, CVec lambda, CVec qvel, double h, CVec mu
 // The force of a tendon's spring along it, -x k(x). d must hold mj_tendon.
 double tendon_spring_force(const mjModel* m, const mjData* d, int tendon);
 
+// The force of a tendon's spring and damper along it, and its slopes. d must hold mj_tendon and
+// ten_velocity.
+struct TendonForce {
+  double force = 0, by_length = 0, by_velocity = 0;
+};
+TendonForce tendon_passive_force(const mjModel* m, const mjData* d, int tendon);
+
 // Springs and dampers of tendons, and the metric's term of implicit integrators, -h μᵀ Jᵀ slope J b
 // within the pattern of D, unless mu is empty: adds to the tendons' cotangents, to
 // tendon_stiffness, tendon_damping, tendon_lengthspring and, of actuators with damping, to
