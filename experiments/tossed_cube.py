@@ -58,9 +58,21 @@ def build(
     cone: str = "pyramidal", substeps: int = SUBSTEPS
 ) -> Callable[[dict[str, float]], mujoco.MjModel]:
     """The model as a function of parameters; those of TUNED are the default."""
-    scene = mujoco.MjSpec.from_file(str(SCENE))
+    made = describe(cone, substeps)
+    return lambda values: made(values).compile()
 
-    def model(values: dict[str, float]) -> mujoco.MjModel:
+
+def describe(
+    cone: str, substeps: int = SUBSTEPS, sensors: Sequence[str] = ()
+) -> Callable[[dict[str, float]], mujoco.MjSpec]:
+    """The same, not compiled. sensors: of the cube's body, by the ends of their names in
+    mjtSensor."""
+    scene = mujoco.MjSpec.from_file(str(SCENE))
+    for name in sensors:
+        kind = getattr(mujoco.mjtSensor, f"mjSENS_{name}")
+        scene.add_sensor(name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_BODY, objname="cube")
+
+    def spec_of(values: dict[str, float]) -> mujoco.MjSpec:
         x = TUNED | values
         spec = scene.copy()
         spec.option.timestep = INTERVAL / substeps
@@ -75,9 +87,9 @@ def build(
         body.ipos = [0, 0, 0]
         body.mass = x["mass"]
         body.inertia = [x.get("inertia", 1) * x["mass"] * x["side"] ** 2 / 6] * 3
-        return spec.compile()
+        return spec
 
-    return model
+    return spec_of
 
 
 def simulator(values: dict[str, float], cone: str, substeps: int = SUBSTEPS, nthread: int = 0):

@@ -33,3 +33,27 @@ def draw(table, fits):
     right.set(title="fits", xlabel="time [s]", ylabel="error of the worst strength [%]")
     right.legend()
     return figure
+
+
+def draw_cube(found):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6))
+    for start, row in found["side"].items():
+        for kind, color in (("mujoco.sysid", common.ORANGE), ("diffmj", common.BLUE)):
+            left.plot(row[kind]["seconds"], row[kind]["side"], "o", color=color)
+            at = (row[kind]["seconds"], row[kind]["side"])
+            left.annotate(f" {start}", at, fontsize=9, color=color)
+    side = 104.8
+    left.axhspan(0.99 * side, 1.01 * side, color="0.88", zorder=0)
+    left.set(xscale="log", xlabel="time [s]", ylabel="side [mm]", title="side alone, by start [mm]")
+    colors = {"diffmj": common.BLUE, "start": common.GREY}
+    for kind, row in found["all"].items():
+        color = colors.get(kind, common.ORANGE)
+        if kind == "start":
+            right.axhline(row["error"], color=color, linestyle=":", label=kind)
+        else:
+            right.plot(row["seconds"], row["error"], "o", color=color, label=kind)
+    right.set(xscale="log", xlabel="time [s]", ylabel="error of whole tosses", title="all together")
+    right.set_ylim(0)
+    right.legend()
+    figure.suptitle(found["data"])
+    return figure

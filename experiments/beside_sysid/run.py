@@ -1,9 +1,11 @@
 """Beside mujoco.sysid: the same problems, with its differences and with diffmj's derivatives.
 
-What the muscles of MyoSuite's hand can do, from one recorded motion with noisy sensors:
-1. One Jacobian of the residual by mujoco.sysid's differences and by diffmj, and one gradient by
-   diffmj, over the number of parameters.
-2. Fits of few and of many parameters from the same start: time, evaluations, error.
+1. What the muscles of MyoSuite's hand can do, from one recorded motion with noisy sensors: one
+   Jacobian of the residual by mujoco.sysid's differences and by diffmj, and one gradient by diffmj,
+   over the number of parameters.
+2. Fits of few and of many of these parameters from the same start: time, evaluations, error.
+3. The tossed cube (experiments/tossed_cube.py): its side alone from starts that are far off, and all
+   its parameters together, judged by whole tosses that no fit has seen.
 Times are of one run on one machine: their ratios count. The checks look at errors alone.
 """
 
@@ -17,9 +19,19 @@ import diffmj.sysid
 import numpy as np
 from mujoco import minimize, sysid
 
-from experiments import common
-from experiments.beside_sysid import hand
-from experiments.beside_sysid.draw import draw
+from experiments import common, tossed_cube
+from experiments.beside_sysid import cube, hand
+from experiments.beside_sysid.draw import draw, draw_cube
+from experiments.beside_sysid.watched import Watched
+
+# noise decides whether a limit of a joint is touched a step too early: residuals beyond three
+# standard deviations count less
+ROBUST = {"loss": "cauchy", "f_scale": 3.0}
+OPTIMIZERS = {
+    "mujoco.sysid": (sysid.optimize, "scipy_parallel_fd"),
+    "diffmj": (diffmj.sysid.optimize, "scipy"),
+    "diffmj-lbfgs": (diffmj.sysid.optimize, "diffmj-lbfgs"),
+}
 
 
 def seconds(function, repeats):
@@ -49,9 +61,15 @@ def costs(number, nstep, repeats, nthread):
     row = {"parameters": number}
     row["gradient"], (_, gradient) = seconds(lambda i: ours.gradient(x + 1e-3 * i), repeats)
     row["jacobian"], J = seconds(lambda i: ours.jacobian(x + 1e-3 * i), repeats)
-    row["differences"], numeric = seconds(differences, repeats)
+    row["differences"], numeric = seconds(differences, 1)
+    row["differences / gradient"] = row["differences"] / row["gradient"]
     at = x + 1e-3 * (repeats - 1)
-    row["error of differences"] = float(np.abs(numeric - J).max() / np.abs(J).max())
+    # the differences were taken at x; where the constraint solver ends a step earlier or later,
+    # they have its noise over a step of 1e-8
+    exact = ours.jacobian(x)
+    apart = np.abs(numeric - exact) / np.abs(exact).max()
+    row["typical error of differences"] = float(np.quantile(apart, 0.9))
+    row["largest error of differences"] = float(apart.max())
     expected = J.T @ ours.residual(at)
     row["gradient and Jacobian"] = float(np.abs(gradient - expected).max() / np.abs(expected).max())
     print(row)
@@ -61,33 +79,30 @@ def costs(number, nstep, repeats, nthread):
 def fit(kind, number, nstep, iterations, nthread):
     """One fit: seconds, evaluations, and the largest relative error of a strength."""
     params, truth, residual_fn = hand.problem(number, nstep, nthread=nthread)
-    common_arguments = {"verbose": False, "max_iters": iterations[kind]}
-    count = {"residual": 0}
-
-    def counted(x, params, **kwargs):
-        count["residual"] += 1 if x.ndim == 1 else x.shape[1]
-        return residual_fn(x, params, **kwargs)
-
+    watched = Watched(residual_fn)
+    optimize, optimizer = OPTIMIZERS[kind]
+    arguments = {"verbose": False, "max_iters": iterations[kind], "x_scale": "jac"} | ROBUST
+    if kind != "mujoco.sysid":
+        arguments["nthread"] = nthread
+    if kind == "diffmj-lbfgs":
+        arguments["final_jacobian"] = False
     begin = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
-        if kind == "mujoco.sysid":
-            found, _ = sysid.optimize(params, counted, "mujoco", **common_arguments)
-        else:
-            options = {"x_scale": "jac", "final_jacobian": False} if kind == "diffmj-lbfgs" else {}
-            optimizer = "diffmj-lbfgs" if options else "mujoco"
-            found, result = diffmj.sysid.optimize(
-                params, residual_fn, optimizer, nthread=nthread, **common_arguments, **options
-            )
-            count = result.extras["evaluations"]
+        found, result = optimize(
+            params, watched if kind == "mujoco.sysid" else residual_fn, optimizer, **arguments
+        )
     strengths = slice(0, min(number, 39))
     error = np.abs(found.as_vector() / truth - 1)
     out = {
         "seconds": time.perf_counter() - begin,
-        "evaluations": count,
+        "evaluations": {"residual": watched.count}
+        if kind == "mujoco.sysid"
+        else result.extras["evaluations"],
         "worst strength": float(error[strengths].max()),
-        "median of all": float(np.median(error)),
+        "median strength": float(np.median(error[strengths])),
+        "worst of all": float(error.max()),
     }
-    print(f"{number} parameters by {kind}: {out}")
+    print(f"{number} parameters by {kind}: {out}", flush=True)
     return out
 
 
@@ -96,41 +111,59 @@ def main(argv=None):
     expected, checks = common.expected(__file__), common.Checks()
     nthread = options.nthread or os.cpu_count()
     sizes = (5, 10, 20) if options.quick else (10, 39, 78, 156)
-    nstep, repeats = (61, 1) if options.quick else (301, 3)
+    nstep, repeats = (61, 1) if options.quick else (201, 3)
     rows = [costs(number, nstep, repeats, nthread) for number in sizes]
     table = {key: [row[key] for row in rows] for key in rows[0]}
     checks.below("gradient against Jacobian", max(table["gradient and Jacobian"]), 1e-6)
-    checks.below(
-        "Jacobian against differences", max(table["error of differences"]), expected["differences"]
-    )
+    typical = max(table["typical error of differences"])
+    checks.below("Jacobian against differences, 90 % of entries", typical, expected["differences"])
     kinds = ("gradient", "jacobian", "differences")
     growth = {key: table[key][-1] / table[key][0] for key in kinds}
     print(f"from {sizes[0]} to {sizes[-1]} parameters times grow by", growth)
 
-    iterations = {"mujoco.sysid": 30, "diffmj": 30, "diffmj-lbfgs": 1000}
+    nstep = 121 if options.quick else 401
+    iterations = {"mujoco.sysid": 30, "diffmj": 30, "diffmj-lbfgs": 400}
     fits = {}
     for name, number in (("few", 5),) if options.quick else (("few", 10), ("many", 78)):
-        fits[name] = {kind: fit(kind, number, nstep, iterations, nthread) for kind in iterations}
-        for kind in ("diffmj", "diffmj-lbfgs"):
-            # of many, no method has found all strengths yet: their errors are shown, not checked
-            if name == "few":
-                checks.below(
-                    f"{name}: worst strength by {kind}",
-                    fits[name][kind]["worst strength"],
-                    expected["strength"],
-                )
+        kinds = ("mujoco.sysid", "diffmj-lbfgs") if options.quick else list(OPTIMIZERS)
+        fits[name] = {kind: fit(kind, number, nstep, iterations, nthread) for kind in kinds}
         theirs = fits[name]["mujoco.sysid"]["seconds"]
-        for kind in ("diffmj", "diffmj-lbfgs"):
+        for kind in kinds[1:]:
+            worst = fits[name][kind]["worst strength"]
+            checks.below(f"{name}: worst strength by {kind}", worst, expected["strength"])
             fits[name][kind]["times as fast"] = theirs / fits[name][kind]["seconds"]
     last = fits[list(fits)[-1]]
     keys = {"diffmj": "diffmj", "diffmj-lbfgs": "diffmj_lbfgs", "mujoco.sysid": "mujoco_sysid"}
+
+    of_cube = cube.fits(options.quick, nthread)
+    side = 1e3 * tossed_cube.SIDE
+    for start, row in of_cube["side"].items():
+        off = abs(row["diffmj"]["side"] / side - 1)
+        checks.below(f"side from {start} mm by diffmj, off by", off, expected["side"])
+    ours = of_cube["all"]["diffmj"]["error"]
+    checks.below("all parameters of the cube: whole tosses by diffmj", ours, expected["tosses"])
+    checks.below(
+        "the same, less mujoco.sysid's in the same time",
+        ours - of_cube["all"]["mujoco.sysid, same time"]["error"],
+        expected["less"],
+    )
     numbers = {
         "growth": growth,
+        "ratio": {"least": table["differences / gradient"][0],
+                  "most": table["differences / gradient"][-1]},
+        "noise": max(table["largest error of differences"]),
         "fits": fits,
         "last": {keys[kind]: row for kind, row in last.items()},
-    }
+        "cube": of_cube,
+        "data": of_cube["data"],
+    }  # fmt: skip
     common.write(
-        options.out / "beside_sysid", numbers, checks, {"costs": table}, costs=draw(table, fits)
+        options.out / "beside_sysid",
+        numbers,
+        checks,
+        {"costs": table},
+        costs=draw(table, fits),
+        cube=draw_cube(of_cube),
     )
     return checks.report()
 

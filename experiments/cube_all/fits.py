@@ -60,8 +60,8 @@ class Stages:
         return self.last.values
 
 
-def fit(recordings, model, start, segment, stages) -> Stages:
-    """On one core. stages: contacts from distance, rate and iterations of each."""
+def fit(recordings, model, start, segment, stages, stride=STRIDE, nthread=1) -> Stages:
+    """stages: contacts from distance, rate and iterations of each."""
     cone, hollow = MODELS[model]
     values = start | ({"inertia": 1.0} if hollow else {})
     path = []
@@ -72,11 +72,11 @@ def fit(recordings, model, start, segment, stages) -> Stages:
             recordings,
             bounds={name: BOUNDS[name] for name in values},
             segment=segment,
-            stride=STRIDE,
+            stride=stride,
             targets=["qpos"],
             iterations=iterations,
             rate=rate,
-            nthread=1,
+            nthread=nthread,
             simulator={"integrator": "Euler", "cfd": cfd},
         )
         values = x.values

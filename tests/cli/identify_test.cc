@@ -122,6 +122,8 @@ TEST_F(IdentifyTest, NamesWhatIsWrong) {
   expect_refused("method", "metod", "[fit]: there is no key 'metod'; there are method, ");
   expect_refused("length = 10", "length = \"ten\"", "length is \"ten\", expected a whole number");
   expect_refused("[fit]", "[fit", "bad.toml, line ");
+  expect_refused("[fit]", "[fit]\nloss = \"square\"", "use linear, soft_l1, huber or cauchy");
+  expect_refused("[fit]", "[fit]\nloss_scale = -1", "scale of the loss is -1");
   expect_refused("log*.csv", "logs*.csv", "no file matches 'logs*.csv'");
   expect_refused("x/damping", "x/dampng", "has no numbers dampng");
   expect_refused("[0.1, 10]", "[0.1]", "bounds has 1 numbers, expected two");

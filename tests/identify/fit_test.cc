@@ -44,11 +44,25 @@ Recording recording(const std::vector<double>& truth, int nstep = 60) {
 }
 
 Objective objective(const std::vector<std::string>& targets = {},
-                    const Vector& truth = {0.3, 0.1, 0.8}, int length = 5) {
+                    const Vector& truth = {0.3, 0.1, 0.8}, int length = 5,
+                    const ResidualLoss& loss = {}) {
   const ParametricModel family = ParametricModel::from_attributes(kPendulum, kAttributes);
   const std::vector<Recording> recordings = {recording(truth)};
-  return {family, segments(family.at(family.start()), recordings,
-                           {.length = length, .stride = 3, .targets = targets})};
+  return {family,
+          segments(family.at(family.start()), recordings,
+                   {.length = length, .stride = 3, .targets = targets}),
+          loss};
+}
+
+using Kind = ResidualLoss::Kind;
+// small enough that residuals at the start are on both sides of it
+constexpr ResidualLoss kLosses[] = {
+    {Kind::kSoftL1, 0.01}, {Kind::kHuber, 0.01}, {Kind::kCauchy, 0.01}};
+
+Vector sine_moves(size_t n) {
+  Vector out(n);
+  for (size_t i = 0; i < n; i++) out[i] = 0.1 * std::sin(static_cast<double>(i));
+  return out;
 }
 
 TEST(Objective, GradientMatchesDifferences) {
@@ -67,6 +81,109 @@ TEST(Objective, GradientMatchesDifferences) {
         check_pullback(op, f.family().start(), 3,
                        {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 3}))
         << target;
+  }
+}
+
+// ½ s² ρ(r²/s²), with ρ as scipy defines it
+TEST(ResidualLoss, HasItsFormula) {
+  const Vector theta = objective().family().start();
+  const Objective plain = objective({"qvel"});
+  const Vector r = plain.residuals(theta);
+  const double s = 0.01;
+  for (const ResidualLoss& loss : kLosses) {
+    const Objective f = objective({"qvel"}, {0.3, 0.1, 0.8}, 5, loss);
+    double expected = 0;
+    int beyond = 0;
+    for (const double x : r) {
+      const double u = x * x / (s * s);
+      beyond += u > 1;
+      const double rho = loss.kind == Kind::kSoftL1  ? 2 * (std::sqrt(1 + u) - 1)
+                         : loss.kind == Kind::kHuber ? (u <= 1 ? u : 2 * std::sqrt(u) - 1)
+                                                     : std::log(1 + u);
+      expected += 0.5 * s * s * rho / f.nsegment();
+    }
+    ASSERT_GT(beyond, 10);
+    ASSERT_LT(beyond, static_cast<int>(r.size()) - 10);
+    EXPECT_NEAR(f.evaluate(theta, false).loss / expected, 1, 1e-12);
+    double squares = 0;
+    for (const double x : f.residuals(theta)) squares += 0.5 * x * x / f.nsegment();
+    EXPECT_NEAR(squares / expected, 1, 1e-12);
+  }
+}
+
+TEST(ResidualLoss, GradientMatchesDifferences) {
+  for (const ResidualLoss& loss : kLosses) {
+    SCOPED_TRACE(residual_loss_name(loss.kind));
+    const Objective f = objective({"qvel", "body_mat:hand"}, {0.3, 0.1, 0.8}, 5, loss);
+    const Operation value{
+        .forward = [=](const Vector& theta) { return Vector{f.evaluate(theta, false).loss}; },
+        .pullback =
+            [=](const Vector& theta, const Vector& y_bar, Vector& bar) {
+              const Vector g = f.evaluate(theta).gradient;
+              for (size_t i = 0; i < g.size(); i++) bar[i] += y_bar[0] * g[i];
+            },
+    };
+    EXPECT_TRUE(
+        check_pullback(value, f.family().start(), 3,
+                       {.tolerance = tolerances().trajectory, .step = 1e-4, .directions = 3}));
+    // of single residuals, in starting states
+    const Vector theta = f.family().start();
+    const size_t nx = 8, nsegment = static_cast<size_t>(f.nsegment());
+    const Operation residuals{
+        .forward = [=](const Vector& moves) { return f.residuals(theta, {.moves = moves}).values; },
+        .pullback =
+            [=](const Vector& moves, const Vector& y_bar, Vector& bar) {
+              const Objective::Residuals r = f.residuals(theta, {.start = true, .moves = moves});
+              for (size_t i = 0; i < nsegment; i++) {
+                for (auto k = static_cast<size_t>(r.first[i]);
+                     k < static_cast<size_t>(r.first[i + 1]); k++) {
+                  for (size_t j = 0; j < nx; j++) bar[i * nx + j] += y_bar[k] * r.start[k * nx + j];
+                }
+              }
+            },
+    };
+    const Vector moves = sine_moves(nsegment * nx);
+    EXPECT_TRUE(
+        check_pullback(residuals, moves, moves.size(),
+                       {.tolerance = tolerances().trajectory, .step = 1e-4, .directions = 3}));
+  }
+}
+
+// Rows of the recording that are simply wrong pull a least-squares fit away, not a robust one.
+TEST(ResidualLoss, KeepsOutliersFromDeciding) {
+  const Vector truth = {0.3, 0.1, 0.8};
+  const ParametricModel family = ParametricModel::from_attributes(kPendulum, kAttributes);
+  const size_t nv = 4;
+  std::vector<Segment> cut =
+      segments(family.at(family.start()), std::vector<Recording>{recording(truth)},
+               {.length = 5, .stride = 3, .targets = std::vector<std::string>{"qvel"}});
+  for (size_t i = 0; i < cut.size(); i += 4) cut[i].targets[0].values[3 * nv] += 2;
+  const auto worst = [&](const ResidualLoss& loss, const FitOptions& options) {
+    const FitResult found = fit(Objective(family, cut, loss), family.start(), options);
+    double out = 0;
+    for (size_t i = 0; i < truth.size(); i++) {
+      out = std::max(out, std::abs(found.theta[i] / truth[i] - 1));
+    }
+    return out;
+  };
+  const std::vector<FitBounds> bounds(3, {0, 10});
+  const FitOptions lm{
+      .method = FitMethod::kLevenbergMarquardt, .bounds = bounds, .iterations = 100};
+  const double least_squares = worst({}, lm);
+  EXPECT_GT(least_squares, 0.1);
+  EXPECT_LT(worst({Kind::kCauchy, 0.01}, lm), 1e-3);
+  EXPECT_LT(worst({Kind::kHuber, 0.01}, lm), 0.5 * least_squares);
+  EXPECT_LT(worst({Kind::kCauchy, 0.01}, {.bounds = bounds, .iterations = 500, .rate = 0.02}),
+            0.01);
+}
+
+TEST(ResidualLoss, RefusesWhatIsNotThere) {
+  EXPECT_THROW((void)residual_loss_from_name("square"), InputError);
+  for (const ResidualLoss& loss : kLosses) {
+    EXPECT_EQ(residual_loss_from_name(residual_loss_name(loss.kind)), loss.kind);
+  }
+  for (const double scale : {0.0, -1.0, std::nan("")}) {
+    EXPECT_THROW((void)objective({"qpos"}, {0.3, 0.1, 0.8}, 5, {Kind::kHuber, scale}), InputError);
   }
 }
 

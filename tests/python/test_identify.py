@@ -126,6 +126,29 @@ def test_levenberg_marquardt_takes_few_iterations():
     assert all(x.after < 1e-4 * x.before for x in after.values())
 
 
+@pytest.mark.parametrize("method", ["lm", "lbfgs"])
+def test_a_robust_loss_keeps_outliers_from_deciding(method, tmp_path):
+    spoiled = []
+    for x in recordings():
+        gyro = x.sensors["gyro"].copy()
+        gyro[3::7] += 3  # glitches
+        spoiled.append(
+            diffmj.Recording(x.time, qpos=x.qpos, qvel=x.qvel, ctrl=x.ctrl, sensors={"gyro": gyro})
+        )
+    arguments = {"bounds": BOUNDS, "segment": 5, "method": method, "targets": ["sensor:gyro"]}
+    plain = diffmj.identify(ARM, list(TRUTH), spoiled, **arguments)
+    fit = diffmj.identify(
+        ARM, list(TRUTH), spoiled, **arguments, loss="cauchy", loss_scale=0.02, iterations=300
+    )
+    worst = [max(abs(x.values[k] / TRUTH[k] - 1) for k in TRUTH) for x in (plain, fit)]
+    assert worst[0] > 0.05 and worst[1] < 2e-3
+    assert "loss cauchy" in fit.report(tmp_path / "report.html").read_text()
+    with pytest.raises(diffmj.InputError, match="use linear, soft_l1, huber or cauchy"):
+        diffmj.identify(ARM, list(TRUTH), spoiled, **arguments, loss="robust")
+    with pytest.raises(diffmj.InputError, match="scale of the loss is 0"):
+        diffmj.identify(ARM, list(TRUTH), spoiled, **arguments, loss="huber", loss_scale=0)
+
+
 def test_starting_states_are_estimated():
     data = recordings(4, noise=0.02)
     arguments = {"bounds": BOUNDS, "segment": 10, "method": "lm", "targets": ["qpos"]}

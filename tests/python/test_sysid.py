@@ -10,6 +10,7 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 import pytest
+import scipy.optimize
 from mujoco import sysid
 
 ARM = """<mujoco><option timestep="0.005" integrator="implicitfast"/><worldbody>
@@ -277,6 +278,38 @@ def test_the_same_answer_as_mujoco_sysid(optimizer):
     assert np.all(np.isfinite(covariance)) and np.all(intervals > 0)
     evaluations = result.extras["evaluations"]
     assert evaluations["gradient" if optimizer == "diffmj-lbfgs" else "jacobian"] > 1
+
+
+@pytest.mark.parametrize("loss", ["linear", "soft_l1", "huber", "cauchy", "arctan"])
+def test_losses_are_those_of_scipy(loss):
+    residual_fn = sysid.build_residual_fn(models_sequences=[arm(0.01)])
+    params = parameters(ARM_PARAMETERS)
+    problem = diffmj.sysid.derivatives(params, residual_fn)
+    x, scale = params.as_vector(), 0.02
+    value, gradient = problem.gradient(x, loss, scale)
+    fun = problem.residual(x)
+    assert 0.1 < (np.abs(fun) > scale).mean() < 0.9
+    scipys = scipy.optimize.least_squares(
+        lambda _: fun, [0.0], jac=lambda _: np.ones((fun.size, 1)), loss=loss, f_scale=scale,
+        max_nfev=1,
+    )  # fmt: skip
+    assert value == pytest.approx(scipys.cost, rel=1e-12)
+    ends = [problem.gradient(x + s * 1e-6 * np.eye(len(x))[0], loss, scale)[0] for s in (1, -1)]
+    assert gradient[0] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+def test_robust_fits_agree():
+    residual_fn = sysid.build_residual_fn(models_sequences=[arm(0.01)])
+    arguments = {"verbose": False, "loss": "cauchy", "f_scale": 0.02, "max_iters": 300}
+    found = [
+        diffmj.sysid.optimize(parameters(ARM_PARAMETERS), residual_fn, optimizer, **arguments)[1].x
+        for optimizer in ("scipy", "diffmj-lbfgs")
+    ]
+    assert found[1] == pytest.approx(found[0], rel=2e-4)
+    with pytest.raises(diffmj.InputError, match="loss is 'lorentz'"):
+        diffmj.sysid.optimize(
+            parameters(ARM_PARAMETERS), residual_fn, "diffmj-lbfgs", loss="lorentz", verbose=False
+        )
 
 
 def test_through_contact():
