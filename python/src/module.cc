@@ -1,4 +1,5 @@
 // The extension module diffmj._diffmj: C++ classes and exceptions as Python's.
+#include "array_rollout.h"
 #include "bind.h"
 #include "diffmj/error.h"
 #include "diffmj/version.h"
@@ -15,6 +16,8 @@ void set_error(const char* name, const std::exception& error) {
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
+  } catch (const FailedRollout& error) {
+    set_error(error.type, error);
   } catch (const InputError& error) {
     set_error("InputError", error);
   } catch (const UnsupportedError& error) {
