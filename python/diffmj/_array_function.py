@@ -4,6 +4,7 @@ its arguments, the shapes and the result. A framework adds how it makes arrays a
 from __future__ import annotations
 
 import copyreg
+import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -133,7 +134,8 @@ class ArrayFunction:
             self._flat(name, self.cast(arrays[name], dtype), steps) if name in arrays else nothing
             for name in INPUTS
         ]
-        flat += [self.cast(x, dtype).reshape(-1) for x in values]
+        for name, x in zip(self.params, values, strict=True):
+            flat.append(self.cast(x, dtype).reshape((math.prod(self.param_shapes[name]),)))
         out, ok = self.evaluate(steps, dtype, flat)
         shaped = {}
         for name, x in zip(self.outputs, out, strict=True):
@@ -167,9 +169,13 @@ class ArrayFunction:
         return found
 
     def _flat(self, name: str, x: Any, nstep: int) -> Any:
-        if name in self.row_inputs and tuple(x.shape) == self.input_shapes[name]:
-            x = self.broadcast(x, (nstep, *self.input_shapes[name]))  # held
-        return x.reshape(-1)
+        row = self.input_shapes[name]
+        size = math.prod(row)
+        if name in self.row_inputs:
+            size *= nstep
+            if tuple(x.shape) == row:
+                x = self.broadcast(x, (nstep, *row))  # held
+        return x.reshape((size,))
 
     def _params(self, params: Mapping[str, Any] | None) -> list[Any]:
         given = {} if params is None else params

@@ -149,11 +149,11 @@ def _differentiable(f: _Function, nstep: int, dtype: np.dtype[Any]) -> Callable[
         n = len(INPUTS)
         nothing = jnp.zeros(0, dtype)
         given = [nothing if isinstance(bar, SymbolicZero) else bar for bar in bars[:-1]]
-        wanted = [*values[: NGRADIENT], *values[n:]]
+        wanted = [*values[:NGRADIENT], *values[n:]]
         shapes = [jax.ShapeDtypeStruct(x.shape, dtype) for x in wanted]
         out = call("diffmj_rollout_pullback", shapes, *values, tape, *given)
-        constant = [jnp.zeros_like(x) for x in values[NGRADIENT : n]]
-        return (*out[: NGRADIENT], *constant, *out[NGRADIENT :])
+        constant = [jnp.zeros_like(x) for x in values[NGRADIENT:n]]
+        return (*out[:NGRADIENT], *constant, *out[NGRADIENT:])
 
     rollout.defvjp(forward, backward, symbolic_zeros=True)
     return rollout

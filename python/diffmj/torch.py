@@ -9,12 +9,13 @@
     torch.func.vmap(loss)(many).sum().backward()  # one call, on the simulator's threads
 
 MuJoCo runs on the CPU as ever. Numbers are those of `Simulator.rollout` and `Trajectory.backward`,
-to the last bit for tensors of double precision, whose memory diffmj reads and writes in place. Those
-of single precision are rounded on their way in and out; what happens between is not.
+to the last bit for tensors of double precision, whose memory diffmj reads and writes in place.
+Those of single precision are rounded on their way in and out; what happens between is not.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -29,10 +30,14 @@ except ImportError as error:
 
 import numpy as np
 
+from . import _diffmj
 from ._array_function import INPUTS, NGRADIENT, REFUSED, ArrayFunction, RolloutBase, State, StepBase
 from ._errors import InputError, UnsupportedError
 
 __all__ = ["Rollout", "State", "Step"]
+
+# torch.compile keeps what it compiled until the process has ended
+_diffmj.set_leak_warnings(False)
 
 # Operators know their function by its handle: numbers are all that a compiled graph can hold.
 _functions: weakref.WeakValueDictionary[int, _Function] = weakref.WeakValueDictionary()
@@ -53,7 +58,7 @@ class _Function(ArrayFunction):
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
-        widths = (int(np.prod(self.output_shapes[name])) for name in self.outputs)
+        widths = (math.prod(self.output_shapes[name]) for name in self.outputs)
         single = (self.last or name == "qacc_warmstart" for name in self.outputs)
         self._output_sizes = list(zip(widths, single, strict=True))
         self._tape_row: int = self.array.tape_size(0)
@@ -110,6 +115,10 @@ class _Function(ArrayFunction):
         return outputs, ok
 
 
+# the extension's
+_rollout_call = _diffmj.ArrayRollout.rollout
+_pullback_call = _diffmj.ArrayRollout.pullback
+
 # Of every tensor the last dimension holds the numbers of one rollout; those before it are a batch,
 # in which an input of size 1 is shared.
 _library = torch.library.Library("diffmj", "DEF")
@@ -165,7 +174,8 @@ def _run_rollout(
     handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
 ) -> list[torch.Tensor]:
     out = _empty_outputs(handle, nstep, inputs, keep_tape)
-    _find(handle).array.rollout(nstep, [_numbers(x) for x in inputs], [x.numpy() for x in out])
+    given = [_numbers(x) for x in inputs]
+    _rollout_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
     return out
 
 
@@ -179,7 +189,7 @@ def _run_pullback(
 ) -> list[torch.Tensor]:
     out = _empty_gradients(handle, nstep, inputs, tape, cotangents, wanted)
     given = [_numbers(x) for x in (*inputs, tape, *cotangents)]
-    _find(handle).array.pullback(nstep, given, [x.numpy() for x in out])
+    _pullback_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
     return out
 
 
@@ -237,17 +247,16 @@ class _Rollout(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         handle, nstep, _, *tensors = inputs
         ctx.function = function = _find(handle)  # alive until the backward pass
-        for name, is_needed in zip(INPUTS, ctx.needs_input_grad[3:], strict=False):
-            if is_needed and name in REFUSED:
+        needed = zip(INPUTS, ctx.needs_input_grad[3:], tensors, strict=False)
+        for name, is_needed, x in needed:
+            if is_needed and name in REFUSED and x.shape[-1] > 0:
                 raise UnsupportedError(
                     f"{function.who}: there is no gradient in {name}; pass {name}.detach() if it "
                     "is to be a constant"
                 )
         ctx.handle, ctx.nstep = handle, nstep
         constant = [
-            x
-            for name, x in zip(function.outputs, output, strict=False)
-            if name == "qacc_warmstart"
+            x for name, x in zip(function.outputs, output, strict=False) if name == "qacc_warmstart"
         ]
         ctx.mark_non_differentiable(*constant, *output[-2:])
         ctx.set_materialize_grads(False)

@@ -63,7 +63,8 @@ bool InterruptWatch::interrupted() {
   seen_ = now;
   const nb::gil_scoped_acquire lock;
   try {
-    const nb::module_ signals = nb::module_::import_("signal");
+    // not the module signal: a function in Python would run the handler, and the interrupt be lost
+    const nb::module_ signals = nb::module_::import_("_signal");
     stopped_ = signals.attr("getsignal")(SIGINT).is(signals.attr("default_int_handler"));
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("diffmj: Ctrl-C");

@@ -47,6 +47,10 @@ NB_MODULE(_diffmj, m) {
         "The MuJoCo version this module was compiled for.");
   m.def("mujoco_version_loaded", &diffmj::mujoco_version_loaded,
         "The MuJoCo version loaded in this process.");
+  // Frameworks keep compiled functions, and the objects in them, until the process has ended.
+  m.def(
+      "set_leak_warnings", [](bool on) { nb::set_leak_warnings(on); }, "on"_a,
+      "Whether objects that outlive the interpreter are reported.");
   nb::register_exception_translator(translate);
   bind_model(m);
   bind_rollout(m);
