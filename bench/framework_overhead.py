@@ -5,8 +5,8 @@ humanoid on the floor, one rollout and a batch of 64, in turns within one run.
     PYTHONPATH=build/python .venv-torch/bin/python bench/framework_overhead.py torch
 
 Options: --repeat 7, --integrator tsit5, --compile (PyTorch's compiler), --cpu (processor time, for
-a machine that is busy). The ratio of gradients holds what has nothing to do with the framework, too:
-the backward pass finds contacts again, which a Trajectory keeps.
+a machine that is busy). The ratio of gradients holds what has nothing to do with the framework,
+too: the backward pass finds contacts again, which a Trajectory keeps.
 """
 
 import argparse

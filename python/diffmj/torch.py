@@ -106,10 +106,11 @@ class _Function(ArrayFunction):
         self, nstep: int, dtype: torch.dtype, flat: list[torch.Tensor]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         keep_tape = torch.is_grad_enabled()
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
             # PyTorch compiles a batch of operators, but not one of autograd.Functions
             out = _rollout(self.handle, nstep, flat, keep_tape)
         else:
+            # and torch.func differentiates these, but not operators
             out = _Rollout.apply(self.handle, nstep, keep_tape, *flat)
         *outputs, ok, _ = out
         return outputs, ok
@@ -136,12 +137,22 @@ _rollout_pullback = torch.ops.diffmj.rollout_pullback.default
 
 
 def _batch(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
-    return tuple(torch.broadcast_shapes(*(x.shape[:-1] for x in tensors)))
+    """torch.broadcast_shapes takes ten times as long."""
+    if tensors[0].dim() == 1:
+        return ()
+    out = [1] * (tensors[0].dim() - 1)
+    for x in tensors:
+        for k, n in enumerate(x.shape[:-1]):
+            if n != 1:
+                out[k] = n
+    return tuple(out)
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray:
     """In place if the tensor is contiguous."""
-    return tensor.detach().contiguous().numpy()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return tensor.contiguous().numpy()
 
 
 def _empty_outputs(
@@ -235,7 +246,7 @@ def _pullback_vmap(
 
 
 class _Rollout(torch.autograd.Function):
-    """The operator `rollout` with its gradient, for every transformation of `torch.func`."""
+    """The operator `rollout` with its gradient, for transformations of `torch.func`."""
 
     generate_vmap_rule = True
 
@@ -271,9 +282,12 @@ class _Rollout(torch.autograd.Function):
         nothing = inputs[0].new_zeros((*[1] * (inputs[0].dim() - 1), 0))
         cotangents = [nothing if bar is None else bar for bar in bars[:-2]]
         wanted = [*needed[:NGRADIENT], *needed[len(INPUTS) :]]
-        gradients = _Pullback.apply(
-            ctx.handle, ctx.nstep, tuple(wanted), len(inputs), *inputs, tape, *cotangents
-        )
+        if torch._C._are_functorch_transforms_active():
+            gradients = _Pullback.apply(
+                ctx.handle, ctx.nstep, tuple(wanted), len(inputs), *inputs, tape, *cotangents
+            )
+        else:
+            gradients = _rollout_pullback(ctx.handle, ctx.nstep, inputs, tape, cotangents, wanted)
         constant = [None] * (len(INPUTS) - NGRADIENT)
         all_gradients = [*gradients[:NGRADIENT], *constant, *gradients[NGRADIENT:]]
         return (
@@ -290,6 +304,20 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise UnsupportedError(_NO_FORWARD_MODE)
+
+
+class _RolloutAlone(torch.autograd.Function):
+    """The same without `torch.func`: PyTorch spends much less on a Function of this form."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            out = _Rollout.forward(*inputs)
+        _Rollout.setup_context(ctx, inputs, out)
+        return out
+
+    backward = staticmethod(_Rollout.backward)
+    jvp = staticmethod(_Rollout.jvp)
 
 
 class _Pullback(torch.autograd.Function):
@@ -347,7 +375,7 @@ def _rollout_autograd(
     handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
 ) -> list[torch.Tensor]:
     if _is_differentiated(inputs):
-        return list(_Rollout.apply(handle, nstep, keep_tape, *inputs))
+        return list(_RolloutAlone.apply(handle, nstep, keep_tape, *inputs))
     with torch._C._AutoDispatchBelowAutograd():
         return _rollout(handle, nstep, inputs, keep_tape)
 
