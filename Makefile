@@ -66,6 +66,23 @@ test-smoke: build ## a few tests of every part, for another release of MuJoCo
 	$(CTEST) $(BUILD) -L smoke
 	$(PYTEST) -m smoke
 
+# PyTorch is large: its environment is apart, and make clean-torch removes it
+VENV_TORCH := .venv-torch$(SUFFIX)
+
+$(VENV_TORCH)/.ready: $(VENV)/.ready scripts/setup_torch.sh scripts/requirements-torch.txt
+	scripts/setup_torch.sh $(VENV) $(VENV_TORCH)
+	@touch $@
+
+TORCH_TESTS = tests/python/test_torch.py tests/python/test_package.py::test_examples_with_pytorch
+
+.PHONY: test-torch
+test-torch: package $(VENV_TORCH)/.ready ## the tests of diffmj.torch, with PyTorch in an environment of its own
+	DIFFMJ_REQUIRE_TORCH=1 PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_TORCH)/bin/python -m pytest $(TORCH_TESTS)
+
+.PHONY: clean-torch
+clean-torch: ## remove the environment with PyTorch
+	rm -rf $(VENV_TORCH)
+
 RUN = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m
 
 .PHONY: demo

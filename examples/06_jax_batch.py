@@ -1,69 +1,67 @@
-"""One push for 64 starts, in JAX: a puck comes to rest at a goal wherever it lay.
+"""The hopper of 05_torch_policy.py in JAX: 64 of them learn to leap forwards, with Optax.
 
-The controls are a linear function of the start, learned by the gradient through the push and the
-friction of the floor: `vmap` runs the 64 rollouts in one call, on all cores.
+The loss is what 48 decisions of a policy lead to; `scan` makes the closed loop, `vmap` the batch of
+initial states: one call of all 64 hoppers in every decision, on all cores.
 """
+
+from pathlib import Path
 
 import diffmj
 import diffmj.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 jax.config.update("jax_enable_x64", True)
+SCENE = Path(__file__).parents[1] / "scenarios" / "hopper.xml"
+N, HORIZON, NSTEP = 64, 48, 4  # hoppers, decisions, steps of MuJoCo in each
 
-MJCF = """
-<mujoco>
-  <option timestep="0.005"/>
-  <default><geom solref="0.02 1" solimp="0 0.95 0.01 0.5 2" friction="0.2 0.005 0.0001"/></default>
-  <worldbody>
-    <geom type="plane" size="3 3 0.1"/>
-    <body name="pusher" pos="-0.2 0 0.05">
-      <joint name="x" type="slide" axis="1 0 0" damping="2"/>
-      <geom type="sphere" size="0.04" mass="0.5" friction="0"/>
-    </body>
-    <body name="puck" pos="0 0 0.02">
-      <joint name="puck" type="slide" axis="1 0 0" frictionloss="0.3" damping="0.2"/>
-      <geom type="cylinder" size="0.06 0.02" mass="0.3" contype="2" conaffinity="1"/>
-    </body>
-  </worldbody>
-  <actuator><motor joint="x" gear="5" ctrlrange="-1 1"/></actuator>
-</mujoco>
-"""
-NSTEP, PUSH, GOAL = 160, 60, 0.5  # steps, steps with a control, [m]
-
-sim = diffmj.Simulator(MJCF)
-rollout = diffmj.jax.Rollout(sim, outputs=("qpos",))
-starts = jnp.asarray(np.random.default_rng(0).uniform(0.0, 0.2, 64))  # of the puck [m]
+sim = diffmj.Simulator(SCENE)
+rollout = diffmj.jax.Rollout(sim, ("qpos", "qvel"))
+rng = np.random.default_rng(0)
 
 
-def miss(policy, start):
-    """Distance of the puck from the goal at the end."""
-    place = (start - 0.1) / 0.1  # from -1 to 1
-    ctrl = jnp.zeros((NSTEP, sim.nu)).at[:PUSH, 0].set(policy["bias"] + policy["gain"] * place)
-    return rollout(qpos=jnp.array([0.0, start]), ctrl=ctrl).qpos[-1, 1] - GOAL
+def layer(nin, nout):
+    return {"w": rng.standard_normal((nin, nout)) / np.sqrt(nin), "b": np.zeros(nout)}
+
+
+def decide(policy, state, _):
+    """The state and the reward that follow of a decision."""
+    qpos, qvel = state
+    x = jnp.concatenate((qpos[1:], qvel))  # all but the place
+    for part in policy[:-1]:
+        x = jnp.tanh(x @ part["w"] + part["b"])
+    ctrl = jnp.tanh(0.1 * x @ policy[-1]["w"] + policy[-1]["b"])
+    out = rollout(qpos, qvel, ctrl=ctrl, nstep=NSTEP)
+    qpos, qvel = out.qpos[-1], out.qvel[-1]
+    height, pitch = 1.2 + qpos[1], qpos[2]
+    posture = 1 - (pitch / 0.5) ** 2 - 20 * jnp.maximum(0, 1 - height) ** 2
+    reward = jnp.minimum(qvel[0], 4) + posture - 0.05 * jnp.sum(ctrl**2)
+    return (qpos, qvel), reward
+
+
+def loss(policy, qpos, qvel):
+    _, rewards = jax.lax.scan(lambda *x: decide(policy, *x), (qpos, qvel), length=HORIZON)
+    return -jnp.mean(rewards)
 
 
 @jax.jit
 @jax.value_and_grad
-def loss(policy):
-    return jnp.mean(jax.vmap(miss, in_axes=(None, 0))(policy, starts) ** 2)
+def mean_loss(policy, qpos, qvel):
+    return jnp.mean(jax.vmap(loss, in_axes=(None, 0, 0))(policy, qpos, qvel))
 
 
-def adam(policy, gradient, mean, square, n, rate=0.01):
-    """A step of what optax.adam does."""
-    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
-    square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, square, gradient)
-    size = jax.tree.map(lambda s: jnp.sqrt(s / (1 - 0.999**n)) + 1e-8, square)
-    step = jax.tree.map(lambda m, s: rate * m / (1 - 0.9**n) / s, mean, size)
-    return jax.tree.map(jnp.subtract, policy, step), mean, square
-
-
-policy = {"bias": 0.5 * jnp.ones(PUSH), "gain": jnp.zeros(PUSH)}
-mean = square = jax.tree.map(jnp.zeros_like, policy)
-for i in range(101):
-    value, gradient = loss(policy)
-    if i % 20 == 0:
-        print(f"  {i:3d}: {1e3 * jnp.sqrt(value):6.1f} mm from the goal, root mean square of 64")
-    policy, mean, square = adam(policy, gradient, mean, square, i + 1)
-assert jnp.sqrt(value) < 0.03, "the pucks do not come to the goal"
+policy = [layer(11, 64), layer(64, 64), layer(64, sim.nu)]
+optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
+memory = optimizer.init(policy)
+history = []
+for i in range(31):
+    qpos = sim.default_state().qpos + 0.02 * rng.standard_normal((N, sim.nq))
+    value, gradient = mean_loss(policy, qpos, 0.05 * rng.standard_normal((N, sim.nv)))
+    updates, memory = optimizer.update(gradient, memory)
+    policy = optax.apply_updates(policy, updates)
+    history.append(-float(value))
+    if i % 10 == 0:
+        print(f"  {i:2d}: mean reward {history[-1]:6.2f} over {HORIZON} decisions of {N} hoppers")
+assert history[-1] > 1.8 and history[-1] > history[0] + 0.5, "the hoppers do not learn"

@@ -15,6 +15,7 @@
 #include "diffmj/observables.h"
 #include "diffmj/rollout.h"
 #include "diffmj/tape.h"
+#include "interrupt_watch.h"
 
 namespace diffmj::python {
 namespace {
@@ -99,13 +100,6 @@ bool all_zero(Numbers x) {
   return std::all_of(x.begin(), x.end(), [](double v) { return v == 0; });
 }
 
-// what Python raises for a rollout that failed; the texts name it
-class FailedRollout : public Error {
- public:
-  FailedRollout(const char* type, const std::string& text) : Error(text), type(type) {}
-  const char* type;
-};
-
 const char* failure_type(Outcome outcome) {
   switch (outcome) {
     case Outcome::kNotFinite:
@@ -180,6 +174,7 @@ std::vector<Trajectory> run(const std::vector<Model>& models,
   if (inputs.size() == 1) {
     std::vector<Trajectory> out;
     out.push_back(rollout(models[0], inputs[0], nstep, options));
+    if (out[0].outcome == Outcome::kInterrupted) throw Interrupted("rollout: interrupted");
     return out;
   }
   return models.size() == 1 ? rollout_batch(models[0], inputs, nstep, options)
@@ -228,7 +223,8 @@ size_t ArrayRollout::tape_size(int nstep) const {
   return model_.is_adaptive() ? 0 : 2 * diffmj::tape_size(model_, nstep);
 }
 
-void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const Array> out) const {
+void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const Array> out,
+                           const std::function<bool()>& interrupted) const {
   const std::vector<std::string>& names = options_.outputs;
   require_arrays("rollout", in.size(), kArrayInputCount + options_.params.size(), out.size(),
                  names.size() + 2);
@@ -248,7 +244,8 @@ void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const
     each.push_back(inputs.at(i));
   }
   std::vector<Poses> poses(rollouts.size());
-  RolloutOptions options{.nthread = options_.nthread, .keep_stages = false};
+  RolloutOptions options{
+      .nthread = options_.nthread, .interrupted = interrupted, .keep_stages = false};
   for (const std::string& name : names) {
     if (name == "sensordata") options.sensors = true;
     if (!is_state(name)) options.observables.push_back(name);
@@ -295,14 +292,15 @@ void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const
   }
 }
 
-void ArrayRollout::pullback(int nstep, std::span<const Array> in,
-                            std::span<const Array> out) const {
+void ArrayRollout::pullback(int nstep, std::span<const Array> in, std::span<const Array> out,
+                            const std::function<bool()>& interrupted) const {
   const std::vector<std::string>&names = options_.outputs, &params = options_.params;
   const size_t ninput = kArrayInputCount + params.size();
   require_arrays("rollout_pullback", in.size(), ninput + 1 + names.size(), out.size(),
                  kArrayGradientCount + params.size());
   const Inputs inputs(params, in, out[0]);
-  require_width("the tape", in[ninput], tape_size(nstep));
+  const bool has_tape = width_of(in[ninput]) > 0;
+  if (has_tape) require_width("the tape", in[ninput], tape_size(nstep));
   const Rows tape(in[ninput], out[0]);
   std::vector<Rows> bars;
   for (size_t o = 0; o < names.size(); o++) {
@@ -338,11 +336,11 @@ void ArrayRollout::pullback(int nstep, std::span<const Array> in,
   if (rollouts.empty()) return;
 
   const std::vector<Model> models = inputs.models(model_, rollouts);
-  const RolloutOptions options{.nthread = options_.nthread};
+  const RolloutOptions options{.nthread = options_.nthread, .interrupted = interrupted};
   std::vector<RolloutInput> each;
   for (const size_t i : rollouts) each.push_back(inputs.at(i));
   std::vector<Trajectory> trajectories;
-  if (model_.is_adaptive()) {
+  if (!has_tape) {
     trajectories = run(models, each, nstep, options);
   } else {
     for (size_t k = 0; k < rollouts.size(); k++) {
@@ -352,11 +350,15 @@ void ArrayRollout::pullback(int nstep, std::span<const Array> in,
                                                   tape.doubles_at(rollouts[k])));
     }
   }
+  std::vector<std::string> wanted;
+  for (size_t o = kArrayGradientCount; o < out.size(); o++) {
+    if (width_of(out[o]) > 0) wanted.push_back(params[o - kArrayGradientCount]);
+  }
   std::vector<Cotangents> cotangents(rollouts.size());
   for (size_t k = 0; k < rollouts.size(); k++) {
     Cotangents& c = cotangents[k];
     c.final_row = options_.last;
-    c.params = params;
+    c.params = wanted;
     for (size_t o = 0; o < names.size(); o++) {
       const Numbers bar = bars[o].at(rollouts[k]);
       if (names[o] == "qpos") {
@@ -391,9 +393,9 @@ void ArrayRollout::pullback(int nstep, std::span<const Array> in,
     const std::vector<double>* const fields[] = {&g.qpos, &g.qvel,         &g.act,
                                                  &g.ctrl, &g.qfrc_applied, &g.xfrc_applied};
     for (size_t o = 0; o < out.size(); o++) {
+      if (width_of(out[o]) == 0) continue;
       const std::vector<double>& from =
           o < kArrayGradientCount ? *fields[o] : g.params.at(params[o - kArrayGradientCount]);
-      if (width_of(out[o]) == 0) continue;
       require_width("a gradient", out[o], from.size());
       write(out[o], i, from);
     }
@@ -438,6 +440,8 @@ bool guarded(ArrayMessage* message, Fn&& fn) {
   try {
     fn();
     return true;
+  } catch (const Interrupted& error) {
+    return fail("KeyboardInterrupt", error.what());
   } catch (const FailedRollout& error) {
     return fail(error.type, error.what());
   } catch (const InputError& error) {
@@ -460,14 +464,18 @@ bool guarded(ArrayMessage* message, Fn&& fn) {
 bool call_rollout(int64_t handle, int64_t nstep, const Array* in, size_t nin, const Array* out,
                   size_t nout, ArrayMessage* message) {
   return guarded(message, [&] {
-    find(handle)->rollout(static_cast<int>(nstep), {in, nin}, {out, nout});
+    InterruptWatch watch;
+    find(handle)->rollout(static_cast<int>(nstep), {in, nin}, {out, nout},
+                          [&] { return watch.interrupted(); });
   });
 }
 
 bool call_pullback(int64_t handle, int64_t nstep, const Array* in, size_t nin, const Array* out,
                    size_t nout, ArrayMessage* message) {
   return guarded(message, [&] {
-    find(handle)->pullback(static_cast<int>(nstep), {in, nin}, {out, nout});
+    InterruptWatch watch;
+    find(handle)->pullback(static_cast<int>(nstep), {in, nin}, {out, nout},
+                           [&] { return watch.interrupted(); });
   });
 }
 

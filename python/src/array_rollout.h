@@ -3,15 +3,24 @@
 #define DIFFMJ_PYTHON_ARRAY_ROLLOUT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "array_calls.h"
+#include "diffmj/error.h"
 #include "diffmj/model.h"
 
 namespace diffmj::python {
+
+// A rollout that failed, with the name of Python's exception for it.
+class FailedRollout : public Error {
+ public:
+  FailedRollout(const char* type, const std::string& text) : Error(text), type(type) {}
+  const char* type;
+};
 
 struct ArrayRolloutOptions {
   // "qpos", "qvel", "act", "sensordata", observables, and "qacc_warmstart" of a next step
@@ -40,10 +49,14 @@ class ArrayRollout {
   size_t tape_size(int nstep) const;
 
   // in: inputs, params. out: outputs, whether the rollout succeeded (one bool), tape (or nothing).
-  void rollout(int nstep, std::span<const Array> in, std::span<const Array> out) const;
-  // in: inputs, params, tape, cotangents of the outputs (without numbers: 0). out: gradients of the
-  // inputs that have one (without numbers: not wanted), then of the params.
-  void pullback(int nstep, std::span<const Array> in, std::span<const Array> out) const;
+  // interrupted: as of RolloutOptions; both functions throw Interrupted once it returns true.
+  void rollout(int nstep, std::span<const Array> in, std::span<const Array> out,
+               const std::function<bool()>& interrupted = {}) const;
+  // in: inputs, params, tape (without numbers: the rollout is run again), cotangents of the outputs
+  // (without numbers: 0). out: gradients of the inputs that have one (without numbers: not wanted),
+  // then of the params.
+  void pullback(int nstep, std::span<const Array> in, std::span<const Array> out,
+                const std::function<bool()>& interrupted = {}) const;
 
  private:
   Model model_;

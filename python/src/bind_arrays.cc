@@ -5,6 +5,55 @@
 #include "bind.h"
 
 namespace diffmj::python {
+namespace {
+
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using AnyOutput = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+// The arrays of a call, looked at in place.
+class Arrays {
+ public:
+  template <class List>
+  explicit Arrays(const List& list) {
+    shapes_.reserve(list.size());
+    for (const auto& x : list) {
+      if (x.ndim() == 0) throw InputError("ArrayRollout: an array without dimensions");
+      std::vector<int64_t>& shape = shapes_.emplace_back();
+      for (size_t k = 0; k < x.ndim(); k++) shape.push_back(static_cast<int64_t>(x.shape(k)));
+      arrays_.push_back(
+          {const_cast<void*>(x.data()), type_of(x.dtype()), shape.data(), shape.size()});
+    }
+  }
+  std::span<const Array> get() const { return arrays_; }
+
+ private:
+  static ArrayType type_of(nb::dlpack::dtype type) {
+    if (type == nb::dtype<double>()) return ArrayType::kFloat64;
+    if (type == nb::dtype<float>()) return ArrayType::kFloat32;
+    if (type == nb::dtype<int32_t>()) return ArrayType::kUint32;  // the tape: any 32 bits
+    if (type == nb::dtype<bool>()) return ArrayType::kBool;
+    throw InputError("ArrayRollout: an array of a type that diffmj does not take");
+  }
+
+  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<Array> arrays_;
+};
+
+using Call = void (ArrayRollout::*)(int, std::span<const Array>, std::span<const Array>,
+                                    const std::function<bool()>&) const;
+
+template <Call call>
+void call_on_arrays(const ArrayHandle& self, int nstep, const std::vector<AnyArray>& in,
+                    const std::vector<AnyOutput>& out) {
+  const Arrays given(in), taken(out);
+  Signals signals;
+  signals.run([&] {
+    (self.rollout().*call)(nstep, given.get(), taken.get(), [&] { return signals.raised(); });
+    return true;
+  });
+}
+
+}  // namespace
 
 void bind_arrays(nb::module_& m) {
   nb::class_<ArrayHandle>(m, "ArrayRollout",
@@ -33,12 +82,21 @@ void bind_arrays(nb::module_& m) {
           "tape_size",
           [](const ArrayHandle& self, int nstep) { return self.rollout().tape_size(nstep); },
           "nstep"_a, "Numbers (uint32) that the pullback of one rollout needs.")
+      .def("rollout", &call_on_arrays<&ArrayRollout::rollout>, "nstep"_a, "inputs"_a, "outputs"_a,
+           "inputs: ARRAY_INPUTS, params. outputs: outputs, ok (bool), tape (int32, or nothing). "
+           "The "
+           "last dimension of each is one rollout's, the others are the batch.")
+      .def("pullback", &call_on_arrays<&ArrayRollout::pullback>, "nstep"_a, "inputs"_a, "outputs"_a,
+           "inputs: ARRAY_INPUTS, params, tape, cotangents of the outputs. outputs: gradients of "
+           "the "
+           "inputs, of the params.")
       .def_static("count", &ArrayHandle::count, "How many there are in this process.");
   m.def(
       "array_calls", [] { return nb::capsule(&array_calls(), kArrayCallsName); },
       "The table of C functions that the module of a framework calls.");
   std::vector<std::string> inputs(std::begin(kArrayInputs), std::end(kArrayInputs));
   m.attr("ARRAY_INPUTS") = nb::tuple(nb::cast(inputs));
+  m.attr("ARRAY_GRADIENT_COUNT") = kArrayGradientCount;
 }
 
 }  // namespace diffmj::python

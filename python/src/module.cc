@@ -1,4 +1,5 @@
 // The extension module diffmj._diffmj: C++ classes and exceptions as Python's.
+#include "array_rollout.h"
 #include "bind.h"
 #include "diffmj/error.h"
 #include "diffmj/version.h"
@@ -15,6 +16,8 @@ void set_error(const char* name, const std::exception& error) {
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
+  } catch (const FailedRollout& error) {
+    set_error(error.type, error);
   } catch (const InputError& error) {
     set_error("InputError", error);
   } catch (const UnsupportedError& error) {
@@ -44,6 +47,10 @@ NB_MODULE(_diffmj, m) {
         "The MuJoCo version this module was compiled for.");
   m.def("mujoco_version_loaded", &diffmj::mujoco_version_loaded,
         "The MuJoCo version loaded in this process.");
+  // Frameworks keep compiled functions, and the objects in them, until the process has ended.
+  m.def(
+      "set_leak_warnings", [](bool on) { nb::set_leak_warnings(on); }, "on"_a,
+      "Whether objects that outlive the interpreter are reported.");
   nb::register_exception_translator(translate);
   bind_model(m);
   bind_rollout(m);

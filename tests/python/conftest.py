@@ -42,6 +42,21 @@ CUBE = """
 """
 
 
+SLIDER = """
+<mujoco>
+  <option timestep="0.01"/>
+  <worldbody>
+    <body mocap="true" name="target" pos="0.1 0 0"/>
+    <body name="mass"><joint name="x" type="slide" axis="1 0 0" stiffness="5"/>
+      <geom name="ball" size="0.1"/><site name="tip" pos="0 0 0.1"/></body>
+  </worldbody>
+  <actuator><motor joint="x" gear="100"/></actuator>
+  <sensor><jointvel joint="x"/></sensor>
+</mujoco>
+"""
+DIVERGES = 1e10  # a force that sends the slider out of MuJoCo's range
+
+
 # Links whose inertia is off their joints, so that MuJoCo stores nothing that depends on masses; it
 # flies (the first body) and swings, and no constraint acts.
 ARM = """
@@ -208,6 +223,16 @@ class Problem:
 
     def difference(self, direction: dict[str, np.ndarray]) -> tuple[float, float]:
         return ridders(lambda h: self.loss(direction, h))
+
+
+def fallen(sim: diffmj.Simulator) -> np.ndarray:
+    return sim.keyframe_state("fallen").qpos
+
+
+def resident() -> float:
+    """Megabytes."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096e-6
 
 
 def step_differences(model: mujoco.MjModel, h: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:

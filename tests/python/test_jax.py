@@ -1,10 +1,14 @@
 """diffmj.jax: the same bits as rollout and backward, under every transformation of JAX."""
 
 import gc
+import os
+import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import diffmj
 import diffmj.jax
@@ -13,34 +17,28 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from conftest import CUBE, PENDULUM, ZOO, load, load_myo, tighten
+from conftest import (
+    CUBE,
+    DIVERGES,
+    PENDULUM,
+    SLIDER,
+    ZOO,
+    fallen,
+    load,
+    load_myo,
+    resident,
+    tighten,
+)
 from diffmj import _diffmj
 
 jax.config.update("jax_enable_x64", True)
 from jax.test_util import check_grads  # noqa: E402
-
-SLIDER = """
-<mujoco>
-  <option timestep="0.01"/>
-  <worldbody>
-    <body mocap="true" name="target" pos="0.1 0 0"/>
-    <body name="mass"><joint name="x" type="slide" axis="1 0 0" stiffness="5"/>
-      <geom name="ball" size="0.1"/><site name="tip" pos="0 0 0.1"/></body>
-  </worldbody>
-  <actuator><motor joint="x" gear="100"/></actuator>
-  <sensor><jointvel joint="x"/></sensor>
-</mujoco>
-"""
 
 
 @pytest.fixture(scope="module")
 def humanoid() -> diffmj.Simulator:
     """On the floor, with what its keyframe leaves to differences at machine precision."""
     return diffmj.Simulator(load("humanoid", tight=True))
-
-
-def fallen(sim: diffmj.Simulator) -> np.ndarray:
-    return sim.keyframe_state("fallen").qpos
 
 
 def unit_quaternion(qpos: jax.Array) -> jax.Array:
@@ -259,9 +257,6 @@ np.testing.assert_array_equal(slope, traj.backward(final={{"qpos": [1.0]}}).ctrl
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-DIVERGES = 1e10  # a force that sends a slider out of MuJoCo's range
-
-
 def test_a_rollout_that_fails_raises():
     sim = diffmj.Simulator(SLIDER)
     rollout = diffmj.jax.Rollout(sim)
@@ -374,10 +369,12 @@ def test_handles_end_with_their_rollout(pendulum):
             jax.block_until_ready(compiled(jnp.ones((3, 1))))
 
 
-def resident() -> float:
-    """Megabytes."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096e-6
+def test_copies_by_pickle(pendulum):
+    rollout = diffmj.jax.Rollout(pendulum, ("qpos",), on_failure="nan")
+    out = rollout(nstep=5)
+    again = pickle.loads(pickle.dumps(rollout))(nstep=5)
+    np.testing.assert_array_equal(again.qpos, out.qpos)
+    assert type(again) is type(out) is type(pickle.loads(pickle.dumps(out)))
 
 
 def test_memory_stays_flat(pendulum):
@@ -392,9 +389,9 @@ def test_memory_stays_flat(pendulum):
             # a backward pass that never comes
             jax.vjp(forward, u[0])
 
-    calls(100)
+    calls(200)
     before = resident()
-    calls(1000)
+    calls(3400)  # of three calls each
     assert resident() - before < 20
 
 
@@ -416,6 +413,76 @@ def test_threads_of_python(humanoid):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+INTERRUPT = """
+import sys
+import diffmj, diffmj.jax, jax, jax.numpy as jnp, numpy as np
+from conftest import PENDULUM
+
+sim = diffmj.Simulator(PENDULUM, nthread=2)
+rollout = diffmj.jax.Rollout(sim, ("qpos",))
+long = jax.jit(lambda q: rollout(q, nstep=3_000_000).qpos[-1, 0])
+batch = jax.jit(jax.vmap(lambda q: rollout(q, nstep=1_000_000).qpos[-1, 0]))
+slope = jax.jit(jax.grad(lambda u: jnp.sum(rollout(ctrl=u).qpos)))
+u = jnp.zeros((200_000, 1))
+jax.block_until_ready(slope(u[:2]))
+work = {
+    "plain": lambda: rollout(nstep=3_000_000),
+    "jit": lambda: jax.block_until_ready(long(jnp.zeros(1))),
+    "batch": lambda: np.asarray(batch(jnp.zeros((4, 1)))),
+    "gradient": lambda: slope(u).block_until_ready(),
+}[sys.argv[1]]
+print("ready", flush=True)
+try:
+    with diffmj.jax.errors():
+        while True:
+            work()
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", flush=True)
+    assert rollout(nstep=10).qpos.shape == (11, 1)  # everything still works
+"""
+
+
+@pytest.mark.parametrize("what", ["plain", "jit", "batch", "gradient"])
+def test_interrupt(what):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPT, what],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=os.path.dirname(__file__),
+    )
+    try:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        time.sleep(0.5)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert "KeyboardInterrupt" in out
+    assert time.monotonic() - sent < 5
+
+
+def test_a_signal_handler_that_raises_nothing_stops_nothing():
+    code = """
+import os, signal, threading
+import diffmj, diffmj.jax, jax
+from conftest import PENDULUM
+count = 0
+def handle(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, handle)
+rollout = diffmj.jax.Rollout(diffmj.Simulator(PENDULUM), ("qpos",))
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+assert rollout(nstep=1_000_000).qpos.shape == (1_000_001, 1)
+assert count == 1
+assert signal.getsignal(signal.SIGINT) is handle
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=os.path.dirname(__file__))
 
 
 def test_without_jax_the_error_says_what_to_install():

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 import textwrap
@@ -139,10 +140,31 @@ def test_stub_mentions_every_name_of_the_extension():
 
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
+WITH_PYTORCH = [path for path in EXAMPLES if "import torch" in path.read_text()]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example", [x for x in EXAMPLES if x not in WITH_PYTORCH], ids=lambda path: path.stem
+)
 def test_examples_are_short_and_run(example):
+    check_example(example)
+
+
+@pytest.mark.parametrize("example", WITH_PYTORCH, ids=lambda path: path.stem)
+def test_examples_with_pytorch(example):
+    if "DIFFMJ_REQUIRE_TORCH" not in os.environ:
+        pytest.importorskip("torch", reason="no PyTorch here: make test-torch runs it")
+    check_example(example)
+
+
+def test_without_pytorch_the_error_says_what_to_install():
+    code = "import sys; sys.modules['torch'] = None; import diffmj.torch"
+    done = run_python(code, Path(__file__).parent)
+    assert done.returncode != 0
+    assert "diffmj.torch needs PyTorch: pip install 'diffmj[torch]'" in done.stderr
+
+
+def check_example(example: Path) -> None:
     text = example.read_text()
     assert len(text.splitlines()) < 80
     done = run_python(f"import runpy; runpy.run_path({str(example)!r})", example.parent)

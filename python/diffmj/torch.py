@@ -1,0 +1,422 @@
+"""Rollouts as functions of PyTorch: `backward`, `torch.func`, `torch.compile`.
+
+    rollout = diffmj.torch.Rollout(sim, outputs=("qpos", "site_xpos"))
+
+    def loss(ctrl):
+        return rollout(ctrl=ctrl).site_xpos[-1, 0].square().sum()
+
+    loss(ctrl).backward()
+    torch.func.vmap(loss)(many).sum().backward()  # one call, on the simulator's threads
+
+MuJoCo runs on the CPU as ever. Numbers are those of `Simulator.rollout` and `Trajectory.backward`,
+to the last bit for tensors of double precision, whose memory diffmj reads and writes in place.
+Those of single precision are rounded on their way in and out; what happens between is not.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+try:
+    import torch
+    from torch.autograd import forward_ad
+except ImportError as error:
+    raise ImportError(
+        "diffmj.torch needs PyTorch: pip install 'diffmj[torch]', or pip install torch"
+    ) from error
+
+import numpy as np
+
+from . import _diffmj
+from ._array_function import INPUTS, NGRADIENT, REFUSED, ArrayFunction, RolloutBase, State, StepBase
+from ._errors import InputError, UnsupportedError
+
+__all__ = ["Rollout", "State", "Step"]
+
+# torch.compile keeps what it compiled until the process has ended
+_diffmj.set_leak_warnings(False)
+
+# Operators know their function by its handle: numbers are all that a compiled graph can hold.
+_functions: weakref.WeakValueDictionary[int, _Function] = weakref.WeakValueDictionary()
+
+
+def _find(handle: int) -> _Function:
+    found = _functions.get(int(handle))
+    if found is None:
+        raise InputError(
+            f"the Rollout or Step number {handle} that this compiled function calls no longer "
+            "exists; keep it alive as long as the function"
+        )
+    return found
+
+
+class _Function(ArrayFunction):
+    vmap = "torch.func.vmap"
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        widths = (math.prod(self.output_shapes[name]) for name in self.outputs)
+        single = (self.last or name == "qacc_warmstart" for name in self.outputs)
+        self._output_sizes = list(zip(widths, single, strict=True))
+        self._tape_row: int = self.array.tape_size(0)
+        _functions[self.handle] = self
+
+    def sizes(self, nstep: int, keep_tape: bool) -> list[int]:
+        """Of the outputs, the flag and the tape; nstep may be a symbol."""
+        out = [width if single else width * (nstep + 1) for width, single in self._output_sizes]
+        return [*out, 1, self._tape_row * (nstep + 1) if keep_tape else 0]
+
+    def asarray(self, name: str, x: Any) -> torch.Tensor:
+        # a copy of what is no tensor: arrays of diffmj are read-only, which PyTorch does not know
+        tensor = x if isinstance(x, torch.Tensor) else torch.tensor(x)
+        if tensor.device.type != "cpu":
+            raise InputError(
+                f"{self.who}: {name} is on the device {tensor.device}, but MuJoCo runs on the CPU; "
+                f"pass {name}.cpu(), and move results with .to({str(tensor.device)!r}): gradients "
+                "pass through both"
+            )
+        if tensor.layout != torch.strided:
+            raise InputError(
+                f"{self.who}: {name} has the layout {tensor.layout}, expected a dense tensor; pass "
+                f"{name}.to_dense()"
+            )
+        if tensor.is_complex():
+            raise InputError(f"{self.who}: {name} has complex numbers, expected real ones")
+        return tensor
+
+    def common_dtype(self, arrays: Sequence[torch.Tensor]) -> torch.dtype:
+        """float64 if one of them has it, or of integers alone PyTorch's default; else float32."""
+        floats = [x.dtype for x in arrays if x.dtype.is_floating_point]
+        found = floats if floats else [torch.get_default_dtype()]
+        return torch.float64 if torch.float64 in found else torch.float32
+
+    def cast(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return x.to(dtype)
+
+    def zeros(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(size, dtype=dtype, device="cpu")
+
+    def broadcast(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+        return x.expand(shape)
+
+    def evaluate(
+        self, nstep: int, dtype: torch.dtype, flat: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        keep_tape = torch.is_grad_enabled()
+        if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
+            # PyTorch compiles a batch of operators, but not one of autograd.Functions
+            out = _rollout(self.handle, nstep, flat, keep_tape)
+        else:
+            # and torch.func differentiates these, but not operators
+            out = _Rollout.apply(self.handle, nstep, keep_tape, *flat)
+        *outputs, ok, _ = out
+        return outputs, ok
+
+
+# the extension's
+_rollout_call = _diffmj.ArrayRollout.rollout
+_pullback_call = _diffmj.ArrayRollout.pullback
+
+# Of every tensor the last dimension holds the numbers of one rollout; those before it are a batch,
+# in which an input of size 1 is shared.
+_library = torch.library.Library("diffmj", "DEF")
+_library.define(
+    "rollout(int handle, SymInt nstep, Tensor[] inputs, bool keep_tape) -> Tensor[]",
+    tags=(torch.Tag.needs_contiguous_strides,),
+)
+_library.define(
+    "rollout_pullback(int handle, SymInt nstep, Tensor[] inputs, Tensor tape, Tensor[] cotangents, "
+    "bool[] wanted) -> Tensor[]",
+    tags=(torch.Tag.needs_contiguous_strides,),
+)
+_rollout = torch.ops.diffmj.rollout.default
+_rollout_pullback = torch.ops.diffmj.rollout_pullback.default
+
+
+def _batch(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """torch.broadcast_shapes takes ten times as long."""
+    if tensors[0].dim() == 1:
+        return ()
+    out = [1] * (tensors[0].dim() - 1)
+    for x in tensors:
+        for k, n in enumerate(x.shape[:-1]):
+            if n != 1:
+                out[k] = n
+    return tuple(out)
+
+
+def _numbers(tensor: torch.Tensor) -> np.ndarray:
+    """In place if the tensor is contiguous."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return tensor.contiguous().numpy()
+
+
+def _empty_outputs(
+    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+) -> list[torch.Tensor]:
+    *sizes, flag, tape = _find(handle).sizes(nstep, keep_tape)
+    batch = _batch(inputs)
+    out = [inputs[0].new_empty((*batch, n)) for n in sizes]
+    out.append(inputs[0].new_empty((*batch, flag), dtype=torch.bool))
+    return [*out, inputs[0].new_empty((*batch, tape), dtype=torch.int32)]
+
+
+def _empty_gradients(
+    handle: int,
+    nstep: int,
+    inputs: list[torch.Tensor],
+    tape: torch.Tensor,
+    cotangents: list[torch.Tensor],
+    wanted: list[bool],
+) -> list[torch.Tensor]:
+    batch = _batch([*inputs, tape, *cotangents])
+    with_gradient = [*inputs[:NGRADIENT], *inputs[len(INPUTS) :]]
+    return [
+        x.new_empty((*batch, x.shape[-1] if is_wanted else 0))
+        for x, is_wanted in zip(with_gradient, wanted, strict=True)
+    ]
+
+
+def _run_rollout(
+    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+) -> list[torch.Tensor]:
+    out = _empty_outputs(handle, nstep, inputs, keep_tape)
+    given = [_numbers(x) for x in inputs]
+    _rollout_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
+    return out
+
+
+def _run_pullback(
+    handle: int,
+    nstep: int,
+    inputs: list[torch.Tensor],
+    tape: torch.Tensor,
+    cotangents: list[torch.Tensor],
+    wanted: list[bool],
+) -> list[torch.Tensor]:
+    out = _empty_gradients(handle, nstep, inputs, tape, cotangents, wanted)
+    given = [_numbers(x) for x in (*inputs, tape, *cotangents)]
+    _pullback_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
+    return out
+
+
+_library.impl("rollout", _run_rollout, "CPU")
+_library.impl("rollout_pullback", _run_pullback, "CPU")
+torch.library.register_fake("diffmj::rollout", _empty_outputs, lib=_library)
+torch.library.register_fake("diffmj::rollout_pullback", _empty_gradients, lib=_library)
+
+
+def _batch_first(tensors: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
+    return [
+        x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(tensors, dims, strict=True)
+    ]
+
+
+@torch.library.register_vmap("diffmj::rollout", lib=_library)
+def _rollout_vmap(info: Any, in_dims: Any, handle: int, nstep: int, inputs: Any, keep: bool) -> Any:
+    out = _rollout(handle, nstep, _batch_first(inputs, in_dims[2]), keep)
+    return out, [0] * len(out)
+
+
+@torch.library.register_vmap("diffmj::rollout_pullback", lib=_library)
+def _pullback_vmap(
+    info: Any,
+    in_dims: Any,
+    handle: int,
+    nstep: int,
+    inputs: Any,
+    tape: Any,
+    cotangents: Any,
+    wanted: list[bool],
+) -> Any:
+    out = _rollout_pullback(
+        handle,
+        nstep,
+        _batch_first(inputs, in_dims[2]),
+        _batch_first([tape], in_dims[3:4])[0],
+        _batch_first(cotangents, in_dims[4]),
+        wanted,
+    )
+    return out, [0] * len(out)
+
+
+class _Rollout(torch.autograd.Function):
+    """The operator `rollout` with its gradient, for transformations of `torch.func`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(handle: int, nstep: int, keep_tape: bool, *inputs: torch.Tensor) -> Any:
+        return tuple(_rollout(handle, nstep, list(inputs), keep_tape))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        handle, nstep, _, *tensors = inputs
+        ctx.function = function = _find(handle)  # alive until the backward pass
+        needed = zip(INPUTS, ctx.needs_input_grad[3:], tensors, strict=False)
+        for name, is_needed, x in needed:
+            if is_needed and name in REFUSED and x.shape[-1] > 0:
+                raise UnsupportedError(
+                    f"{function.who}: there is no gradient in {name}; pass {name}.detach() if it "
+                    "is to be a constant"
+                )
+        ctx.handle, ctx.nstep = handle, nstep
+        constant = [
+            x for name, x in zip(function.outputs, output, strict=False) if name == "qacc_warmstart"
+        ]
+        ctx.mark_non_differentiable(*constant, *output[-2:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, output[-1])
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> Any:
+        *inputs, tape = ctx.saved_tensors
+        needed = ctx.needs_input_grad[3:]
+        if all(bar is None for bar in bars[:-2]):
+            return None, None, None, *(None for _ in inputs)
+        nothing = inputs[0].new_zeros((*[1] * (inputs[0].dim() - 1), 0))
+        cotangents = [nothing if bar is None else bar for bar in bars[:-2]]
+        wanted = [*needed[:NGRADIENT], *needed[len(INPUTS) :]]
+        if torch._C._are_functorch_transforms_active():
+            gradients = _Pullback.apply(
+                ctx.handle, ctx.nstep, tuple(wanted), len(inputs), *inputs, tape, *cotangents
+            )
+        else:
+            gradients = _rollout_pullback(ctx.handle, ctx.nstep, inputs, tape, cotangents, wanted)
+        constant = [None] * (len(INPUTS) - NGRADIENT)
+        all_gradients = [*gradients[:NGRADIENT], *constant, *gradients[NGRADIENT:]]
+        return (
+            None,
+            None,
+            None,
+            *(
+                # what a batch shares has the sum of its gradients
+                g.sum_to_size(x.shape) if is_needed and g is not None else None
+                for g, x, is_needed in zip(all_gradients, inputs, needed, strict=True)
+            ),
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise UnsupportedError(_NO_FORWARD_MODE)
+
+
+class _RolloutAlone(torch.autograd.Function):
+    """The same without `torch.func`: PyTorch spends much less on a Function of this form."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            out = _Rollout.forward(*inputs)
+        _Rollout.setup_context(ctx, inputs, out)
+        return out
+
+    backward = staticmethod(_Rollout.backward)
+    jvp = staticmethod(_Rollout.jvp)
+
+
+class _Pullback(torch.autograd.Function):
+    """The operator `rollout_pullback`, which has no derivative."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(handle: int, nstep: int, wanted: Any, ninput: int, *tensors: torch.Tensor) -> Any:
+        inputs, tape, cotangents = tensors[:ninput], tensors[ninput], tensors[ninput + 1 :]
+        return tuple(
+            _rollout_pullback(handle, nstep, list(inputs), tape, list(cotangents), list(wanted))
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> Any:
+        raise UnsupportedError(
+            "Rollout: there is no second derivative; a gradient cannot be differentiated again"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise UnsupportedError(
+            "Rollout: there is no second derivative; a gradient cannot be differentiated again"
+        )
+
+
+_NO_FORWARD_MODE = (
+    "Rollout: there is no forward mode (jvp, jacfwd, hessian); use backward, torch.func.grad or "
+    "torch.func.jacrev"
+)
+
+
+def _is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
+    # PyTorch leaves tangents to the operator, and would take 0 without a word
+    if forward_ad._current_level >= 0:
+        for x in tensors:
+            if x.dtype.is_floating_point and forward_ad.unpack_dual(x).tangent is not None:
+                raise UnsupportedError(_NO_FORWARD_MODE)
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)):
+        return False
+    if torch._C._are_functorch_transforms_active():
+        raise UnsupportedError(
+            "Rollout: PyTorch cannot compile torch.func.grad of an operator; compile the function "
+            "and call backward, or use torch.func.grad without torch.compile"
+        )
+    return True
+
+
+def _rollout_autograd(
+    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+) -> list[torch.Tensor]:
+    if _is_differentiated(inputs):
+        return list(_RolloutAlone.apply(handle, nstep, keep_tape, *inputs))
+    with torch._C._AutoDispatchBelowAutograd():
+        return _rollout(handle, nstep, inputs, keep_tape)
+
+
+def _pullback_autograd(
+    handle: int,
+    nstep: int,
+    inputs: list[torch.Tensor],
+    tape: torch.Tensor,
+    cotangents: list[torch.Tensor],
+    wanted: list[bool],
+) -> list[torch.Tensor]:
+    if _is_differentiated([*inputs, *cotangents]):
+        tensors = (*inputs, tape, *cotangents)
+        return list(_Pullback.apply(handle, nstep, tuple(wanted), len(inputs), *tensors))
+    with torch._C._AutoDispatchBelowAutograd():
+        return _rollout_pullback(handle, nstep, inputs, tape, cotangents, wanted)
+
+
+_library.impl("rollout", _rollout_autograd, "Autograd")
+_library.impl("rollout_pullback", _pullback_autograd, "Autograd")
+
+
+class Rollout(RolloutBase):
+    """A rollout of the simulator as a function of PyTorch.
+
+    Called, it returns a named tuple of the outputs; with on_failure="nan" its last field is `ok`.
+    Arguments may be tensors on the CPU, arrays or lists. It can be an attribute of a Module, which
+    can be copied and pickled with it.
+    """
+
+    _function: ClassVar = _Function
+
+
+class Step(StepBase):
+    """One step of the simulator, for closed loops.
+
+        step = diffmj.torch.Step(sim, outputs=("site_xpos",))
+        state, out = step(step.state(), ctrl)
+
+    A loop with the state handed on gives the same bits as a `Rollout`.
+    """
+
+    _function: ClassVar = _Function
