@@ -1,4 +1,6 @@
 // Planner: gradient, sampling and hybrid.
+#include <mujoco/mujoco.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -6,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/fingerprint.h"
 #include "base/parallel.h"
 #include "diffmj/error.h"
 #include "plan/adam.h"
@@ -81,7 +84,7 @@ struct Planner::State {
 
   PlanOptions options;
   PlanObjective objective;
-  std::uint64_t count = 0;  // plans made: each has its own noise
+  long count = 0;  // plans made: each has its own noise
   Numbers last;             // decision variables of the last plan; empty: none yet
   std::vector<Numbers> population;
 
@@ -108,7 +111,32 @@ struct Planner::State {
   void by_gradient(const Numbers& nominal);
   void by_sampling(Numbers nominal);
   void by_both(const Numbers& nominal);
+  std::string fingerprint() const;
 };
+
+// All that changes a plan, but for the number of threads.
+std::string Planner::State::fingerprint() const {
+  Fingerprint out;
+  const PlanOptions& o = options;
+  for (const double x : {static_cast<double>(o.method), static_cast<double>(o.horizon),
+                         static_cast<double>(o.forces), static_cast<double>(o.velocity),
+                         static_cast<double>(o.knots), static_cast<double>(o.interpolation),
+                         static_cast<double>(o.iterations), static_cast<double>(o.rounds),
+                         o.seconds, o.rate, o.beta1, o.beta2, o.clip, static_cast<double>(o.starts),
+                         static_cast<double>(o.samples), static_cast<double>(o.noise), o.sigma,
+                         static_cast<double>(o.elites), static_cast<double>(o.refined),
+                         o.force_scale, o.force_limit, o.velocity_scale,
+                         static_cast<double>(o.seed), objective.model().interval()}) {
+    out.add(x);
+  }
+  const mjModel* m = objective.model().mj();
+  out.add({m->qpos0, static_cast<size_t>(m->nq)});
+  out.add({m->body_mass, static_cast<size_t>(m->nbody)});
+  out.add({m->geom_size, static_cast<size_t>(3 * m->ngeom)});
+  out.add(variables().scale());
+  for (const std::string& name : objective.cost().names()) out.add(name);
+  return out.digits();
+}
 
 // One iteration: values, the best of all kept, what diverged counted.
 void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
@@ -145,7 +173,7 @@ void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradi
 Numbers Planner::State::sample(const Numbers& center, int round, int number) const {
   Numbers z = center;
   RandomNormal random(
-      {options.seed, count, static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(number)});
+      {options.seed, static_cast<std::uint64_t>(count), static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(number)});
   variables().add_noise(random, options.sigma, z);
   return z;
 }
@@ -318,6 +346,18 @@ void Planner::reset() {
   state_->last.clear();
   state_->population.clear();
   state_->count = 0;
+}
+
+PlannerMemory Planner::memory() const {
+  return {state_->count, state_->last, state_->population, state_->fingerprint()};
+}
+
+void Planner::restore(const PlannerMemory& memory) {
+  require(memory.problem == state_->fingerprint(),
+          "what is to be restored is of another problem: options, model or cost differ");
+  state_->count = memory.count;
+  state_->last = memory.last;
+  state_->population = memory.population;
 }
 
 }  // namespace diffmj
