@@ -64,9 +64,9 @@ class LiveView:
         launch = self._launch
         if launch is None:
             _require_display()
-            import mujoco.viewer
+            from mujoco import viewer
 
-            launch = mujoco.viewer.launch_passive
+            launch = viewer.launch_passive
         self._data = mujoco.MjData(self._model)
         self._viewer = launch(self._model, self._data, show_left_ui=False, show_right_ui=False)
         return self

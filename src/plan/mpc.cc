@@ -177,6 +177,7 @@ class Loop {
     run_ = run;
     run_.interrupted = run_.done = false;
     run_.message.clear();
+    planner_.restore(run.memory.planner);
     // it was over, at a step that need not be the end of a plan
     if (run.nstep >= o_.nstep && !run.interrupted && run.message.empty()) return;
     const MpcMemory& memory = run.memory;
@@ -192,7 +193,6 @@ class Loop {
     run_.plans.resize(at(memory.nplan));
     run_.seconds = 0;
     for (const MpcPlan& x : run_.plans) run_.seconds += x.seconds;
-    planner_.restore(memory.planner);
     if (!memory.controls.empty()) schedule_.restore(memory.controls);
     latencies_ = memory.latencies;
     expected_ = memory.expected;
