@@ -28,7 +28,7 @@ struct MpcPlan {  // one plan of a run, and what came of it
 // Where a run can go on: after its last whole plan.
 struct MpcMemory {
   struct Controls {
-    double from = 0, begin = 0;  // [s] when they take over, and what their first row is for
+    double from = 0, begin = 0;     // [s] when they take over, and what their first row is for
     std::vector<double> ctrl = {};  // rows x nu, of the planning timestep
   };
   int nstep = 0, nplan = 0;  // of the run until there

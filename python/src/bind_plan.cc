@@ -231,7 +231,8 @@ void bind_mpc(nb::module_& m) {
       .def_ro("interrupted", &MpcRun::interrupted)
       .def_ro("done", &MpcRun::done)
       .def_ro("message", &MpcRun::message)
-      .def("save", [](const MpcRun& x, const std::string& path) { save_run(path, x); }, "path"_a)
+      .def(
+          "save", [](const MpcRun& x, const std::string& path) { save_run(path, x); }, "path"_a)
       .def_static("load", &load_run, "path"_a);
 
   m.def(
