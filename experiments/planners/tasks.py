@@ -18,7 +18,8 @@ class Task:
     cost: list
     horizon: int
     knots: int
-    budget: int  # rollouts of a plan; one with its gradient counts as COSTS_OF_A_GRADIENT
+    budget: int  # of a plan, in rollouts: run.py, spent()
+    quick: int  # the same of a short run
     speed: float  # standard deviation of the start's velocities [m/s or rad/s]
     rate: float
     sigma: float
@@ -39,7 +40,7 @@ class Task:
 
 
 PUSHER = Task(
-    name="pusher",
+    name="a pusher and a wall",
     scene="pusher.xml",
     key="start",
     cost=[
@@ -48,14 +49,15 @@ PUSHER = Task(
     ],
     horizon=200,
     knots=10,
-    budget=1500,
+    budget=2000,
+    quick=400,
     speed=0.01,
     rate=0.05,
     sigma=0.4,
     ctrl=[-0.25, 0.0],
 )
 ARM = Task(
-    name="arm",
+    name="an arm that reaches",
     scene="arm.xml",
     key="home",
     cost=[
@@ -65,27 +67,31 @@ ARM = Task(
     ],
     horizon=300,
     knots=10,
-    budget=600,
+    budget=800,
+    quick=200,
     speed=0.2,
     rate=0.05,
     sigma=0.2,
     ctrl=[0, 0.6, 0, 1.2, 0, 0.6, 0],
 )
 ONE_LEG = Task(
-    name="one_leg",
+    name="a humanoid on one leg",
     scene="one_leg.xml",
     key="one_leg",
     cost=[
-        diffmj.Distance("com:pelvis", "body:foot_r", axes=(1, 1, 0), to_pos=(0.045, 0, 0), weight=20),
+        diffmj.Distance(
+            "com:pelvis", "body:foot_r", axes=(1, 1, 0), to_pos=(0.045, 0, 0), weight=20
+        ),
         diffmj.Distance("body:torso", (0, 0, 1.046), axes=(0, 0, 1), weight=10),
-        diffmj.Distance("body:foot_l", (0.1, 0.1, 0.22), axes=(0, 0, 1), weight=5),
+        diffmj.Distance("body:foot_l", (0, 0, 0.22), axes=(0, 0, 1), weight=5),
         diffmj.Orientation("body:torso", (1, 0, 0, 0), weight=1),
         diffmj.JointVelocity(weight=1e-3),
         diffmj.ControlEffort(weight=1e-2),
     ],
     horizon=120,
     knots=12,
-    budget=600,
+    budget=1200,
+    quick=200,
     speed=0.02,
     rate=0.05,
     sigma=0.2,
