@@ -25,6 +25,19 @@ struct MpcPlan {  // one plan of a run, and what came of it
   std::string message = {};  // of what diverged
 };
 
+// Where a run can go on: after its last whole plan.
+struct MpcMemory {
+  struct Controls {
+    double from = 0, begin = 0;     // [s] when they take over, and what their first row is for
+    std::vector<double> ctrl = {};  // rows x nu, of the planning timestep
+  };
+  int nstep = 0, nplan = 0;  // of the run until there
+  PlannerMemory planner = {};
+  std::vector<Controls> controls = {};
+  std::vector<double> latencies = {};  // [s]
+  double expected = 0;                 // [s]
+};
+
 struct MpcRun {
   int nstep = 0;                        // steps executed
   std::vector<double> time;             // nstep + 1
@@ -36,6 +49,7 @@ struct MpcRun {
   bool interrupted = false;  // what was done until then
   bool done = false;         // MpcOptions::done said so
   std::string message;  // why it ended early, if the execution or all rollouts of a plan diverged
+  MpcMemory memory;
 };
 
 struct MpcOptions {
@@ -48,11 +62,17 @@ struct MpcOptions {
   // [s] that the first plan is expected to take; later ones as long as the longest of the last
   // three. 0: PlanOptions::seconds.
   double latency = 0;
+  // [s] that a plan is taken to last in real time, whatever the clock says: results are then
+  // reproducible. 0: the clock.
+  double plan_seconds = 0;
   // Standard deviation of noise on executed controls, in units of half their range (1 without).
   double ctrl_noise = 0;
   unsigned seed = 0;
   // Forces on bodies in the execution that no plan knows of: nstep x 6 nbody; empty: none.
   std::span<const double> disturbance = {};
+  // A run to go on with, from its memory; the result has its part, too, and nstep counts it.
+  // Where no clock decides, the bits are those of one uninterrupted run.
+  const MpcRun* resume = nullptr;
   std::function<bool()> interrupted = {};
   std::function<void(const MpcPlan&, const MpcRun&)> progress = {};  // after every plan
   // Ends the run after the states of a plan were executed.
@@ -68,6 +88,10 @@ struct MpcOptions {
 // end the run; what was done is returned.
 [[nodiscard]] MpcRun run_mpc(Planner& planner, const Model& execution, const RolloutInput& start,
                              const MpcOptions& options = {});
+
+// A run as a file, with all bits, for MpcOptions::resume. Throws InputError.
+void save_run(const std::string& path, const MpcRun& run);
+[[nodiscard]] MpcRun load_run(const std::string& path);
 
 }  // namespace diffmj
 

@@ -114,6 +114,14 @@ struct PlanRun {
   std::function<void(const PlanIteration&)> progress = {};  // after every iteration
 };
 
+// What a planner keeps from plan to plan.
+struct PlannerMemory {
+  long count = 0;            // plans made: each has its own noise
+  std::vector<double> last;  // decision variables of the last plan; empty: none yet
+  std::vector<std::vector<double>> population;  // of kHybrid
+  std::string problem;                          // fingerprint of options, model and cost
+};
+
 // Keeps the last plan, from which the next one starts. Not for several threads at once.
 class Planner {
  public:
@@ -140,6 +148,11 @@ class Planner {
   void shift(double seconds);
   // Forgets the last plan, and begins again with the first seed.
   void reset();
+
+  // What the next plan depends on, beside the state it starts from. A planner with the same
+  // options, model and cost that gets it goes on with the same bits; another throws InputError.
+  PlannerMemory memory() const;
+  void restore(const PlannerMemory& memory);
 
  private:
   struct State;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +17,7 @@ from ._arrays import Array, to_array, to_integer
 from ._cost import Cost, OwnCost, Term
 from ._errors import InputError
 from ._simulator import Simulator, _input_arrays
+from .view import LiveView
 
 _DECISIONS = ("ctrl", "qfrc_applied", "qvel")
 
@@ -351,6 +354,8 @@ class MpcRun:
         done: the function `done` said so.
         interrupted: it was stopped by Ctrl-C; this is what was done until then.
         message: why it ended early, if the execution or all rollouts of a plan diverged.
+
+    `run_mpc(..., resume=run)` goes on with it, also after `save` and `load`.
     """
 
     time: Array
@@ -364,6 +369,24 @@ class MpcRun:
     done: bool
     interrupted: bool
     message: str
+    _run: _diffmj.MpcRun = field(repr=False)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes it to a file, with all bits.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        self._run.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> MpcRun:
+        """Reads what `save` wrote.
+
+        Raises:
+            InputError: it is not such a file.
+        """
+        return _mpc_run(_diffmj.MpcRun.load(os.fspath(path)))
 
     @property
     def nstep(self) -> int:
@@ -389,6 +412,7 @@ def _mpc_run(x: _diffmj.MpcRun) -> MpcRun:
         done=x.done,
         interrupted=x.interrupted,
         message=x.message,
+        _run=x,
     )
 
 
@@ -404,12 +428,15 @@ def run_mpc(
     sim: Simulator | None = None,
     realtime: bool = False,
     latency: float | None = None,
+    plan_seconds: float | None = None,
     ctrl_noise: float = 0.0,
     seed: int = 0,
     disturbance: npt.ArrayLike | None = None,
     mocap_pos: npt.ArrayLike | None = None,
     mocap_quat: npt.ArrayLike | None = None,
     time: float = 0.0,
+    resume: MpcRun | None = None,
+    view: bool = False,
     progress: Callable[[MpcPlan], object] | None = None,
     done: Callable[[MpcRun], bool] | None = None,
 ) -> MpcRun:
@@ -429,10 +456,16 @@ def run_mpc(
             made, as long as that took, and the planner plans from the state it predicts for the
             moment at which the plan will be ready.
         latency: [s] that the first plan is expected to take; None: its time budget.
+        plan_seconds: [s] that every plan is taken to last in real time, whatever the clock says,
+            so that results are reproducible; None: the clock.
         ctrl_noise: standard deviation of noise on executed controls, in units of half of ctrlrange.
         seed: of this noise.
         disturbance: (nstep, nbody, 6), forces in the execution that no plan knows of.
         mocap_pos, mocap_quat, time: as of `Simulator.rollout`.
+        resume: a run to go on with, in place of qpos, qvel and act. The result has its part, too,
+            and nstep counts it. The planner must have the same options. Where no clock decides,
+            the bits are those of one uninterrupted run.
+        view: shows the motion in a window of MuJoCo's viewer, at its own pace or that of planning.
         progress: called with every `MpcPlan`.
         done: called with the `MpcRun` after the states of a plan were executed; true ends it.
 
@@ -465,19 +498,23 @@ def run_mpc(
                 f"({count}, {execution.nbody}, 6) (nstep, nbody, 6)"
             )
         push = push.reshape(1, -1)
-    return _mpc_run(
-        _diffmj.run_mpc(
-            planner._planner,
-            execution._model,
-            inputs,
-            nstep=count,
-            execute=to_integer(who, "execute", execute, least=1),
-            realtime=bool(realtime),
-            latency=0.0 if latency is None else float(latency),
-            ctrl_noise=float(ctrl_noise),
-            seed=to_integer(who, "seed", seed, most=2**32 - 1),
-            disturbance=push,
-            progress=None if progress is None else lambda x: progress(_mpc_plan(x)),
-            done=None if done is None else lambda x: bool(done(_mpc_run(x))),
+    with LiveView(execution) if view else nullcontext() as window:
+        return _mpc_run(
+            _diffmj.run_mpc(
+                planner._planner,
+                execution._model,
+                inputs,
+                nstep=count,
+                execute=to_integer(who, "execute", execute, least=1),
+                realtime=bool(realtime),
+                latency=0.0 if latency is None else float(latency),
+                plan_seconds=0.0 if plan_seconds is None else float(plan_seconds),
+                ctrl_noise=float(ctrl_noise),
+                seed=to_integer(who, "seed", seed, most=2**32 - 1),
+                disturbance=push,
+                resume=None if resume is None else resume._run,
+                progress=None if progress is None else lambda x: progress(_mpc_plan(x)),
+                view=None if window is None else window.show,
+                done=None if done is None else lambda x: bool(done(_mpc_run(x))),
+            )
         )
-    )

@@ -408,6 +408,10 @@ class Simulator:
                 "rollouts, expected one set"
             )
 
+    def _mujoco_model(self) -> mujoco.MjModel:
+        """A copy of the model for MuJoCo's own functions."""
+        return mujoco.MjModel.from_binary_path("m.mjb", {"m.mjb": self._model.to_bytes()})
+
     def __reduce__(self) -> tuple[Any, ...]:
         # the compiled model and the options: a copy in another process gives the same bits
         models = [x.to_bytes() for x in self._models or [self._model]]

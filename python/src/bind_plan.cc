@@ -230,25 +230,40 @@ void bind_mpc(nb::module_& m) {
       .def_ro("simulated", &MpcRun::simulated)
       .def_ro("interrupted", &MpcRun::interrupted)
       .def_ro("done", &MpcRun::done)
-      .def_ro("message", &MpcRun::message);
+      .def_ro("message", &MpcRun::message)
+      .def(
+          "save", [](const MpcRun& x, const std::string& path) { save_run(path, x); }, "path"_a)
+      .def_static("load", &load_run, "path"_a);
 
   m.def(
       "run_mpc",
       [](Planner& planner, const Model& execution, const InputArrays& inputs, int nstep,
-         int execute, bool realtime, double latency, double ctrl_noise, unsigned seed,
-         const Rows& disturbance, const nb::object& progress, const nb::object& done) {
+         int execute, bool realtime, double latency, double plan_seconds, double ctrl_noise,
+         unsigned seed, const Rows& disturbance, const MpcRun* resume, const nb::object& progress,
+         const nb::object& view, const nb::object& done) {
         Signals signals;
         MpcOptions options{.nstep = nstep,
                            .execute = execute,
                            .realtime = realtime,
                            .latency = latency,
+                           .plan_seconds = plan_seconds,
                            .ctrl_noise = ctrl_noise,
                            .seed = seed,
                            .disturbance = row(disturbance, 0),
+                           .resume = resume,
                            .interrupted = [&] { return signals.raised(); }};
-        if (!progress.is_none()) {
-          options.progress = [&](const MpcPlan& x, const MpcRun&) { signals.call(progress, x); };
-        }
+        // of the states, those since the plan before
+        size_t shown = 0;
+        options.progress = [&](const MpcPlan& x, const MpcRun& run) {
+          if (!progress.is_none()) signals.call(progress, x);
+          if (view.is_none()) return;
+          const size_t nq = static_cast<size_t>(execution.nq());
+          const auto since = [](const std::vector<double>& from, size_t begin) {
+            return std::vector<double>(from.begin() + static_cast<ptrdiff_t>(begin), from.end());
+          };
+          signals.call(view, since(run.time, shown), since(run.qpos, shown * nq));
+          shown = run.time.size();
+        };
         if (!done.is_none()) {
           options.done = [&](const MpcRun& x) { return signals.ask(done, x); };
         }
@@ -256,7 +271,8 @@ void bind_mpc(nb::module_& m) {
             [&] { return run_mpc(planner, execution, inputs.at(0), options); });
       },
       "planner"_a, "execution"_a, "inputs"_a, "nstep"_a, "execute"_a, "realtime"_a, "latency"_a,
-      "ctrl_noise"_a, "seed"_a, "disturbance"_a.none(), "progress"_a.none(), "done"_a.none());
+      "plan_seconds"_a, "ctrl_noise"_a, "seed"_a, "disturbance"_a.none(), "resume"_a.none(),
+      "progress"_a.none(), "view"_a.none(), "done"_a.none());
 }
 
 }  // namespace

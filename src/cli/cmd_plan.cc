@@ -2,6 +2,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -18,8 +20,11 @@ struct PlanCommand {
   std::string planner;
   std::string out;
   std::optional<unsigned> seed;
-  bool film = true;
+  bool film = true, resume = false, view = false;
 };
+
+constexpr const char* kCheckpoint = "run.checkpoint";
+constexpr double kSaveEvery = 5;  // [s]
 
 void show(const MpcPlan& plan, const MpcRun& run, int nstep) {
   std::fprintf(stderr, "plan %zu at %.3f s (step %d of %d): cost %.6g, %.3f s%s%s\n",
@@ -96,6 +101,61 @@ bool make_film(const std::string& folder) {
   return false;
 }
 
+// A window of MuJoCo's viewer, in a process of Python's that reads states from a pipe. Without it,
+// or once it was closed, a plan goes on.
+class View {
+ public:
+  explicit View(const std::string& model_file) {
+    const char* python = std::getenv("DIFFMJ_PYTHON");
+    if (!python) {
+      throw InputError("--view needs the Python package: run its diffmj, with mujoco installed");
+    }
+    int ends[2];
+    if (pipe(ends) != 0) throw InputError("--view: no pipe can be made");
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(ends[0], STDIN_FILENO);
+      close(ends[0]);
+      close(ends[1]);
+      // Ctrl-C is for the plan; the window closes with the pipe
+      std::signal(SIGINT, SIG_IGN);
+      execl(python, python, "-m", "diffmj.view", model_file.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[0]);
+    out_ = fdopen(ends[1], "w");
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+  ~View() {
+    if (out_) std::fclose(out_);
+    if (child_ > 0) waitpid(child_, nullptr, 0);
+    std::signal(SIGPIPE, SIG_DFL);
+  }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  void show(const MpcRun& run, int nq) {
+    for (; out_ && shown_ < run.time.size(); shown_++) {
+      std::fprintf(out_, "%.17g", run.time[shown_]);
+      for (int i = 0; i < nq; i++) {
+        std::fprintf(out_, " %.17g",
+                     run.qpos[shown_ * static_cast<size_t>(nq) + static_cast<size_t>(i)]);
+      }
+      std::fprintf(out_, "\n");
+    }
+    if (out_ && std::fflush(out_) != 0) {
+      std::fprintf(stderr, "diffmj: the view is closed; planning goes on\n");
+      std::fclose(out_);
+      out_ = nullptr;
+    }
+  }
+
+ private:
+  pid_t child_ = -1;
+  std::FILE* out_ = nullptr;
+  size_t shown_ = 0;
+};
+
 int run(const PlanCommand& command) {
   Task task = read_task(command.task_file);
   if (!command.out.empty()) task.out = command.out;
@@ -109,8 +169,23 @@ int run(const PlanCommand& command) {
   Planner planner(task.setup.model, Cost(task.setup.model, task.cost, {}, needs_gradient),
                   task.plan);
   task.mpc.interrupted = interrupted;
+  // whatever ends the process, the run can go on from a few seconds before
+  const std::string checkpoint = task.out + "/" + kCheckpoint;
+  MpcRun before;
+  if (command.resume) {
+    before = load_run(checkpoint);
+    task.mpc.resume = &before;
+  }
+  std::optional<View> view;
+  if (command.view) view.emplace(task.setup.model_file);
+  auto saved = std::chrono::steady_clock::now();
   task.mpc.progress = [&](const MpcPlan& plan, const MpcRun& so_far) {
     show(plan, so_far, task.mpc.nstep);
+    if (view) view->show(so_far, task.execution.nq());
+    const auto now = std::chrono::steady_clock::now();
+    if (std::chrono::duration<double>(now - saved).count() < kSaveEvery) return;
+    save_run(checkpoint, so_far);
+    saved = now;
   };
   const MpcRun result = run_mpc(planner, task.execution, task.setup.input(), task.mpc);
   // what was done is written, also after a Ctrl-C; a second one ends the process
@@ -122,6 +197,7 @@ int run(const PlanCommand& command) {
     output.write(text);
     output.finish();
   };
+  save_run(checkpoint, result);
   write("run.json", json_text(json_run(task, planner, result)));
   write_csv(recording_of(result, task.execution), task.out + "/states.csv");
   const bool has_film = command.film && make_film(task.out);
@@ -133,6 +209,10 @@ int run(const PlanCommand& command) {
                 result.seconds);
   Output output("");
   output.write(text + ("written to " + task.out + "/report.html, run.json and states.csv\n"));
+  if (result.interrupted) {
+    output.write("interrupted at step " + std::to_string(result.nstep) + " of " +
+                 std::to_string(task.mpc.nstep) + "; --resume goes on\n");
+  }
   output.finish();
   if (!result.message.empty()) return report_error(kExitDiverged, result.message);
   return result.interrupted ? kExitInterrupted : kExitOk;
@@ -150,6 +230,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   sub->add_option("--out", command->out, "folder for the results (default: what the file says)")
       ->option_text("FOLDER");
   sub->add_option("--seed", command->seed, "instead of the file's")->option_text("N");
+  sub->add_flag("--resume", command->resume,
+                "go on with the run in the folder, from its run.checkpoint");
+  sub->add_flag("--view", command->view, "show the motion in MuJoCo's viewer");
   sub->add_flag("!--no-film", command->film, "without film.webp");
   sub->footer(kTaskExample);
   sub->callback([command, &exit_code] { exit_code = run(*command); });

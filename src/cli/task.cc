@@ -138,7 +138,7 @@ PlanOptions read_plan(Section s) {
 const char* const kTaskExample = R"(A task file; only model and one [[cost]] are needed:
 
   model = "arm.xml"                # paths are relative to this file
-  out = "run"                      # a folder: report.html, run.json, states.csv
+  out = "run"                      # a folder: report.html, run.json, states.csv, run.checkpoint
   title = "Reach"
 
   [start]
@@ -167,7 +167,8 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
   [execution]
   seconds = 2.0                    # or nstep
   execute = 16                     # steps from plan to plan
-  realtime = false                 # the world goes on while a plan is made; latency = 0.05
+  realtime = false                 # the world goes on while a plan is made; latency = 0.05,
+                                   # plan_seconds = 0.04: that long, whatever the clock says
   ctrl_noise = 0.0                 # seed = 0; model = "other.xml": what is executed
 
   [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
@@ -215,9 +216,11 @@ Task read_task(const std::string& path) {
   }
   task.mpc.realtime = run.get_or("realtime", task.mpc.realtime, &Section::flag);
   task.mpc.latency = run.get_or("latency", task.mpc.latency, &Section::number);
+  task.mpc.plan_seconds = run.get_or("plan_seconds", task.mpc.plan_seconds, &Section::number);
   task.mpc.ctrl_noise = run.get_or("ctrl_noise", task.mpc.ctrl_noise, &Section::number);
   task.mpc.seed = static_cast<unsigned>(run.get_or("seed", 0, &Section::integer));
-  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "ctrl_noise", "seed", "model"});
+  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "plan_seconds", "ctrl_noise",
+              "seed", "model"});
   file.finish(
       {"model", "out", "title", "[start]", "[[cost]]", "[planner]", "[execution]", "[simulator]"});
   return task;

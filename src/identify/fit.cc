@@ -1,11 +1,9 @@
 // fit(): what all methods share.
 #include "diffmj/fit.h"
 
-#include <cstdint>
-#include <cstring>
 #include <filesystem>
 
-#include "base/text.h"
+#include "base/fingerprint.h"
 #include "diffmj/error.h"
 #include "identify/fit_run.h"
 
@@ -36,23 +34,6 @@ void require_options(const Objective& objective, std::span<const double> start,
   require(!is_adam || !x.estimate_starts,
           "estimate_starts needs Levenberg-Marquardt; use method lm");
 }
-
-// FNV-1a over numbers: the same bits, the same problem
-class Fingerprint {
- public:
-  void add(std::span<const double> x) {
-    for (const double y : x) {
-      unsigned char bytes[sizeof(y)];
-      std::memcpy(bytes, &y, sizeof(y));
-      for (const unsigned char byte : bytes) hash_ = (hash_ ^ byte) * 0x100000001b3u;
-    }
-  }
-  void add(double x) { add(std::span<const double>(&x, 1)); }
-  std::string digits() const { return text("%016llx", static_cast<unsigned long long>(hash_)); }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325u;
-};
 
 // All that changes the way of a fit, but for its number of iterations.
 std::string fingerprint(const Objective& objective, std::span<const double> start,

@@ -4,6 +4,12 @@
 #include <cmath>
 
 namespace diffmj {
+namespace {
+
+// Descent through contacts may rise and fall again; after this many steps it has left its valley.
+constexpr int kPatience = 3;
+
+}  // namespace
 
 AdamRun::AdamRun(std::vector<double> start, const PlanOptions& options)
     : options_(&options),
@@ -28,22 +34,28 @@ double AdamRun::clipped(double norm) {
 
 void AdamRun::step(bool ok, double cost, const std::vector<double>& gradient,
                    const PlanVariables& variables) {
-  if (!ok) {
-    if (best_gradient_.empty()) {
-      alive_ = false;
-      return;
-    }
-    z_ = best_;
-    rate_ /= 2;
-    std::fill(m_.begin(), m_.end(), 0.0);
-    std::fill(v_.begin(), v_.end(), 0.0);
-    count_ = 0;
-  } else if (cost < cost_ || best_.empty()) {
+  if (ok && (cost < cost_ || best_.empty())) {
     cost_ = cost;
     best_ = z_;
     if (!gradient.empty()) best_gradient_ = gradient;
   }
-  const std::vector<double>& g = ok ? gradient : best_gradient_;
+  if (ok && std::isnan(first_)) first_ = cost;
+  worse_ = ok && cost > first_ ? worse_ + 1 : 0;
+  const bool back = !ok || worse_ >= kPatience;
+  if (back) {
+    if (best_gradient_.empty()) {
+      alive_ = ok;
+      return;
+    }
+    z_ = best_;
+    first_ = cost_;
+    worse_ = 0;
+    rate_ /= 2;
+    std::fill(m_.begin(), m_.end(), 0.0);
+    std::fill(v_.begin(), v_.end(), 0.0);
+    count_ = 0;
+  }
+  const std::vector<double>& g = back ? best_gradient_ : gradient;
   if (g.empty()) return;
   const CVec scale = variables.scale();
   double norm = 0;

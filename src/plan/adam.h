@@ -20,8 +20,9 @@ class AdamRun {
   const std::vector<double>& best() const { return best_; }
   double cost() const { return cost_; }
 
-  // What was found at z; gradient is empty if it was not asked for. Where the rollout diverged the
-  // run goes back to its best iterate and makes half the steps; without one it ends.
+  // What was found at z; gradient is empty if it was not asked for. Where the rollout diverged, or
+  // three iterates in a row were worse than the first, the run goes back to its best iterate and
+  // makes half the steps; without one it ends.
   void step(bool ok, double cost, const std::vector<double>& gradient,
             const PlanVariables& variables);
 
@@ -31,7 +32,9 @@ class AdamRun {
   const PlanOptions* options_;
   std::vector<double> z_, best_, best_gradient_, m_, v_, norms_;
   double cost_ = std::numeric_limits<double>::infinity();
+  double first_ = std::numeric_limits<double>::quiet_NaN();  // cost where it began, or went back to
   double rate_;
+  int worse_ = 0;  // iterates in a row worse than that
   int count_ = 0;  // steps in m and v
   bool alive_ = true;
 };

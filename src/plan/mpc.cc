@@ -44,11 +44,25 @@ void require_run(const Planner& planner, const Model& execution, const RolloutIn
   if (o.nstep < 0) fail("nstep is " + std::to_string(o.nstep) + ", expected >= 0");
   if (o.execute < 1) fail("execute is " + std::to_string(o.execute) + ", expected >= 1");
   if (!(o.latency >= 0 && std::isfinite(o.latency))) fail("latency is not a number >= 0");
+  if (!(o.plan_seconds >= 0 && std::isfinite(o.plan_seconds))) {
+    fail("plan_seconds is not a number >= 0");
+  }
   if (!(o.ctrl_noise >= 0 && std::isfinite(o.ctrl_noise))) fail("ctrl_noise is not a number >= 0");
   if (!o.disturbance.empty() && o.disturbance.size() != at(o.nstep) * at(6 * execution.nbody())) {
     fail("disturbance has " + std::to_string(o.disturbance.size()) + " numbers, expected " +
          std::to_string(o.nstep) + " x " + std::to_string(6 * execution.nbody()) +
          " (nstep x 6 nbody)");
+  }
+  if (o.resume) {
+    const MpcRun& run = *o.resume;
+    const auto rows = at(run.nstep) + 1;
+    if (run.time.size() != rows || run.qpos.size() != rows * at(execution.nq()) ||
+        run.qvel.size() != rows * at(execution.nv()) ||
+        run.act.size() != rows * at(execution.na()) ||
+        run.ctrl.size() != at(run.nstep) * at(execution.nu()) || run.memory.nstep > run.nstep ||
+        at(run.memory.nplan) > run.plans.size()) {
+      fail("the run to resume is of another model");
+    }
   }
   if (start.ctrl.size() != at(m.nu())) {
     require_input("run_mpc", m, start, planner.options().horizon);
@@ -59,7 +73,8 @@ void require_run(const Planner& planner, const Model& execution, const RolloutIn
 class Schedule {
  public:
   Schedule(const Model& planning, CVec first) : nu_(planning.nu()), step_(planning.interval()) {
-    Entry entry{-std::numeric_limits<double>::infinity(), 0, {first.begin(), first.end()}};
+    MpcMemory::Controls entry{
+        -std::numeric_limits<double>::infinity(), 0, {first.begin(), first.end()}};
     // one row, or none, is held
     if (entry.ctrl.empty()) entry.ctrl.assign(at(nu_), 0.0);
     entries_.push_back(std::move(entry));
@@ -74,7 +89,7 @@ class Schedule {
   CVec at_time(double time) const {
     size_t k = entries_.size() - 1;
     while (k > 0 && entries_[k].from > time + kSame) k--;
-    const Entry& x = entries_[k];
+    const MpcMemory::Controls& x = entries_[k];
     const int rows = static_cast<int>(x.ctrl.size()) / std::max(nu_, 1);
     const int row = static_cast<int>(std::floor((time - x.begin + kSame) / step_));
     return CVec(x.ctrl).subspan(at(std::clamp(row, 0, rows - 1)) * at(nu_), at(nu_));
@@ -88,15 +103,13 @@ class Schedule {
     }
     return out;
   }
+  const std::vector<MpcMemory::Controls>& entries() const { return entries_; }
+  void restore(std::vector<MpcMemory::Controls> entries) { entries_ = std::move(entries); }
 
  private:
-  struct Entry {
-    double from, begin;
-    std::vector<double> ctrl;
-  };
   int nu_;
   double step_;
-  std::vector<Entry> entries_;
+  std::vector<MpcMemory::Controls> entries_;
 };
 
 class Loop {
@@ -108,7 +121,13 @@ class Loop {
         o_(o),
         schedule_(planner.model(), start.ctrl),
         stop_(o.interrupted),
-        expected_(o.latency > 0 ? o.latency : planner.options().seconds) {
+        expected_(o.latency > 0        ? o.latency
+                  : o.plan_seconds > 0 ? o.plan_seconds
+                                       : planner.options().seconds) {
+    if (o.resume) {
+      go_on(*o.resume);
+      return;
+    }
     const State x = default_state(execution);
     const auto begin = [](CVec given, CVec otherwise, std::vector<double>& to) {
       const CVec from = given.empty() ? otherwise : given;
@@ -123,6 +142,7 @@ class Loop {
   MpcRun run() {
     try {
       while (run_.nstep < o_.nstep && run_.message.empty()) {
+        remember();
         if (stop_.poll()) throw Interrupted("run_mpc: interrupted");
         const int next = plan();
         execute(next);
@@ -133,6 +153,7 @@ class Loop {
         }
         if (plan_interrupted_) throw Interrupted("run_mpc: interrupted");
       }
+      if (run_.message.empty() && !cut_) remember();
     } catch (const Interrupted&) {
       run_.interrupted = true;
     } catch (const RolloutError& error) {
@@ -143,6 +164,40 @@ class Loop {
   }
 
  private:
+  void remember() {
+    run_.memory = {.nstep = run_.nstep,
+                   .nplan = static_cast<int>(run_.plans.size()),
+                   .planner = planner_.memory(),
+                   .controls = schedule_.entries(),
+                   .latencies = latencies_,
+                   .expected = expected_};
+  }
+  // Begins where the run's memory is; what it has after that is done again.
+  void go_on(const MpcRun& run) {
+    run_ = run;
+    run_.interrupted = run_.done = false;
+    run_.message.clear();
+    planner_.restore(run.memory.planner);
+    // it was over, at a step that need not be the end of a plan
+    if (run.nstep >= o_.nstep && !run.interrupted && run.message.empty()) return;
+    const MpcMemory& memory = run.memory;
+    const auto rows = [&](std::vector<double>& x, int extra, int width) {
+      x.resize(at(memory.nstep + extra) * at(width));
+    };
+    run_.nstep = memory.nstep;
+    rows(run_.time, 1, 1);
+    rows(run_.qpos, 1, execution_.nq());
+    rows(run_.qvel, 1, execution_.nv());
+    rows(run_.act, 1, execution_.na());
+    rows(run_.ctrl, 0, execution_.nu());
+    run_.plans.resize(at(memory.nplan));
+    run_.seconds = 0;
+    for (const MpcPlan& x : run_.plans) run_.seconds += x.seconds;
+    if (!memory.controls.empty()) schedule_.restore(memory.controls);
+    latencies_ = memory.latencies;
+    expected_ = memory.expected;
+  }
+
   double now() const { return run_.time.back(); }
   RolloutInput state(const RolloutInput& like) const {
     RolloutInput in = like;
@@ -196,9 +251,10 @@ class Loop {
 
     double ready = now();
     if (o_.realtime) {
-      ready += record.seconds;
+      const double took = o_.plan_seconds > 0 ? o_.plan_seconds : record.seconds;
+      ready += took;
       record.late = ready > record.time + kSame;
-      latencies_.push_back(record.seconds);
+      latencies_.push_back(took);
       if (latencies_.size() > 3) latencies_.erase(latencies_.begin());
       expected_ = *std::max_element(latencies_.begin(), latencies_.end());
     }
@@ -206,7 +262,9 @@ class Loop {
     const double step = execution_.interval();
     const int busy = static_cast<int>(std::ceil((ready - now()) / step - kSame));
     run_.plans.push_back(std::move(record));
-    return std::min(o_.nstep, run_.nstep + std::max(o_.execute, busy));
+    const int next = run_.nstep + std::max(o_.execute, busy);
+    cut_ = next > o_.nstep;
+    return std::min(o_.nstep, next);
   }
 
   void execute(int next) {
@@ -261,6 +319,7 @@ class Loop {
   double expected_;  // [s] of the next plan
   std::vector<double> latencies_;
   bool plan_interrupted_ = false;
+  bool cut_ = false;  // the last plan ended with the run, not with its own steps
   MpcRun run_;
 };
 

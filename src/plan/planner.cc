@@ -1,4 +1,6 @@
 // Planner: gradient, sampling and hybrid.
+#include <mujoco/mujoco.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -6,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/fingerprint.h"
 #include "base/parallel.h"
 #include "diffmj/error.h"
 #include "plan/adam.h"
@@ -16,6 +19,12 @@ namespace diffmj {
 namespace {
 
 using Numbers = std::vector<double>;
+
+// Of the hybrid planner: sizes of samples, each half of the one before; the share of its cost that
+// a run must lose in a round, or it is stale; and the rounds after which a stale one ends.
+constexpr int kSizes = 3;
+constexpr double kFall = 0.003;
+constexpr int kPatience = 2;
 
 void require(bool good, const std::string& what) {
   if (!good) throw InputError("Planner: " + what);
@@ -81,8 +90,8 @@ struct Planner::State {
 
   PlanOptions options;
   PlanObjective objective;
-  std::uint64_t count = 0;  // plans made: each has its own noise
-  Numbers last;             // decision variables of the last plan; empty: none yet
+  long count = 0;  // plans made: each has its own noise
+  Numbers last;    // decision variables of the last plan; empty: none yet
   std::vector<Numbers> population;
 
   // of the plan that is being made
@@ -103,12 +112,52 @@ struct Planner::State {
            seconds() + last_seconds > options.seconds;
   }
   void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
-  Numbers sample(const Numbers& center, int round, int number) const;
-  std::vector<Numbers> refine(const std::vector<Numbers>& starts, int iterations);
+  Numbers sample(const Numbers& center, double sigma, int round, int number) const;
+  void refine(const std::vector<AdamRun*>& runs, int iterations);
   void by_gradient(const Numbers& nominal);
   void by_sampling(Numbers nominal);
   void by_both(const Numbers& nominal);
+  std::string fingerprint() const;
 };
+
+// All that changes a plan, but for the number of threads.
+std::string Planner::State::fingerprint() const {
+  Fingerprint out;
+  const PlanOptions& o = options;
+  for (const double x : {static_cast<double>(o.method),
+                         static_cast<double>(o.horizon),
+                         static_cast<double>(o.forces),
+                         static_cast<double>(o.velocity),
+                         static_cast<double>(o.knots),
+                         static_cast<double>(o.interpolation),
+                         static_cast<double>(o.iterations),
+                         static_cast<double>(o.rounds),
+                         o.seconds,
+                         o.rate,
+                         o.beta1,
+                         o.beta2,
+                         o.clip,
+                         static_cast<double>(o.starts),
+                         static_cast<double>(o.samples),
+                         static_cast<double>(o.noise),
+                         o.sigma,
+                         static_cast<double>(o.elites),
+                         static_cast<double>(o.refined),
+                         o.force_scale,
+                         o.force_limit,
+                         o.velocity_scale,
+                         static_cast<double>(o.seed),
+                         objective.model().interval()}) {
+    out.add(x);
+  }
+  const mjModel* m = objective.model().mj();
+  out.add({m->qpos0, static_cast<size_t>(m->nq)});
+  out.add({m->body_mass, static_cast<size_t>(m->nbody)});
+  out.add({m->geom_size, static_cast<size_t>(3 * m->ngeom)});
+  out.add(variables().scale());
+  for (const std::string& name : objective.cost().names()) out.add(name);
+  return out.digits();
+}
 
 // One iteration: values, the best of all kept, what diverged counted.
 void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
@@ -142,22 +191,20 @@ void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradi
   if (run->progress) run->progress(record);
 }
 
-Numbers Planner::State::sample(const Numbers& center, int round, int number) const {
+Numbers Planner::State::sample(const Numbers& center, double sigma, int round, int number) const {
   Numbers z = center;
-  RandomNormal random(
-      {options.seed, count, static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(number)});
-  variables().add_noise(random, options.sigma, z);
+  RandomNormal random({options.seed, static_cast<std::uint64_t>(count),
+                       static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(number)});
+  variables().add_noise(random, sigma, z);
   return z;
 }
 
-// Adam from several starts at once; what each of them came to, the best first.
-std::vector<Numbers> Planner::State::refine(const std::vector<Numbers>& starts, int iterations) {
-  std::vector<AdamRun> runs;
-  for (const Numbers& start : starts) runs.emplace_back(start, options);
+// Goes on with Adam from several starts at once.
+void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations) {
   for (int i = 0; i <= iterations && !time_is_up(); i++) {
     std::vector<AdamRun*> live;
-    for (AdamRun& x : runs) {
-      if (x.alive()) live.push_back(&x);
+    for (AdamRun* x : runs) {
+      if (x->alive()) live.push_back(x);
     }
     if (live.empty()) break;
     // the last iterate needs no gradient
@@ -169,19 +216,16 @@ std::vector<Numbers> Planner::State::refine(const std::vector<Numbers>& starts, 
       live[k]->step(values[k].ok, values[k].cost, values[k].gradient, variables());
     }
   }
-  std::stable_sort(runs.begin(), runs.end(),
-                   [](const AdamRun& a, const AdamRun& b) { return a.cost() < b.cost(); });
-  std::vector<Numbers> out;
-  for (const AdamRun& x : runs) {
-    if (x.has_best()) out.push_back(x.best());
-  }
-  return out;
 }
 
 void Planner::State::by_gradient(const Numbers& nominal) {
-  std::vector<Numbers> starts = {nominal};
-  for (int i = 1; i < options.starts; i++) starts.push_back(sample(nominal, 0, i));
-  refine(starts, options.iterations);
+  std::vector<AdamRun> runs = {AdamRun(nominal, options)};
+  for (int i = 1; i < options.starts; i++) {
+    runs.emplace_back(sample(nominal, options.sigma, 0, i), options);
+  }
+  std::vector<AdamRun*> all;
+  for (AdamRun& x : runs) all.push_back(&x);
+  refine(all, options.iterations);
 }
 
 void Planner::State::by_sampling(Numbers nominal) {
@@ -190,7 +234,9 @@ void Planner::State::by_sampling(Numbers nominal) {
     const bool known = round > 0 && options.elites == 1;
     evaluate(
         options.samples,
-        [&](int i, Numbers& z) { z = i == 0 && !known ? nominal : sample(nominal, round, i); },
+        [&](int i, Numbers& z) {
+          z = i == 0 && !known ? nominal : sample(nominal, options.sigma, round, i);
+        },
         false);
     if (options.elites == 1) {
       if (!best.empty()) nominal = best;
@@ -208,7 +254,7 @@ void Planner::State::by_sampling(Numbers nominal) {
     for (int k = 0;
          k < options.elites && values[static_cast<size_t>(order[static_cast<size_t>(k)])].ok; k++) {
       const int i = order[static_cast<size_t>(k)];
-      z = i == 0 ? nominal : sample(nominal, round, i);
+      z = i == 0 ? nominal : sample(nominal, options.sigma, round, i);
       for (size_t j = 0; j < z.size(); j++) mean[j] += z[j];
       n++;
     }
@@ -218,31 +264,83 @@ void Planner::State::by_sampling(Numbers nominal) {
   }
 }
 
+// Samples around the best plan, and Adam from the warm start and the best few of them. Later rounds
+// go on with these runs, each with its momentum; one that no longer helps makes room for the best
+// of the new samples. They have more of what lowered the cost more per rollout, samples or
+// gradients, and more samples where neither did. While the cost falls, samples are of several
+// sizes: large ones leave the valley, small ones descend in it.
 void Planner::State::by_both(const Numbers& nominal) {
+  struct Run {
+    AdamRun adam;
+    int stale = 0;  // rounds in which its best hardly fell
+  };
+  std::vector<Run> runs;
+  double balance = 1;  // times samples, and iterations divided by it
+  bool stuck = true;   // no run gets better
   for (int round = 0; round < options.rounds && !time_is_up(); round++) {
+    const auto scaled = [](int n, double by) {
+      return n == 0 ? 0 : std::max(1, static_cast<int>(std::lround(n * by)));
+    };
+    const int nsample = scaled(options.samples, balance),
+              iterations = scaled(options.iterations, 1 / balance);
     // the warm start, the population, and samples around the best
     std::vector<Numbers> kept = {best.empty() ? nominal : best};
-    kept.insert(kept.end(), population.begin(), population.end());
+    if (round == 0) kept.insert(kept.end(), population.begin(), population.end());
     const int nkept = static_cast<int>(kept.size());
     const auto fill = [&](int i, Numbers& z) {
-      z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], round, i);
+      const double sigma = stuck ? options.sigma : std::ldexp(options.sigma, -(i % kSizes));
+      z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], sigma, round, i);
     };
-    evaluate(nkept + options.samples, fill, false);
+    evaluate(nkept + nsample, fill, false);
+    const double before = values[0].ok ? values[0].cost : std::numeric_limits<double>::infinity(),
+                 sampled = plan.cost;
+    if (round == 0 && values[0].ok) runs.push_back({AdamRun(nominal, options)});
+    // runs that are neither the best nor getting better end; the best samples take their places
+    std::erase_if(runs, [&](const Run& x) {
+      return x.stale >= kPatience && x.adam.cost() > runs[0].adam.cost();
+    });
     std::vector<int> order(values.size() - 1);
     std::iota(order.begin(), order.end(), 1);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       const auto &x = values[static_cast<size_t>(a)], &y = values[static_cast<size_t>(b)];
       return x.ok && (!y.ok || x.cost < y.cost);
     });
-    std::vector<Numbers> starts;
-    if (values[0].ok) starts.push_back(kept[0]);
     for (const int i : order) {
-      if (static_cast<int>(starts.size()) > options.refined) break;
-      if (values[static_cast<size_t>(i)].ok) fill(i, starts.emplace_back());
+      if (static_cast<int>(runs.size()) > options.refined) break;
+      if (!values[static_cast<size_t>(i)].ok) continue;
+      Numbers z;
+      fill(i, z);
+      runs.push_back({AdamRun(std::move(z), options)});
     }
-    const std::vector<Numbers> refined = refine(starts, options.iterations);
-    // the best is the plan itself; without time for any, those there were stay
-    if (!refined.empty()) population.assign(refined.begin() + 1, refined.end());
+    const long done = plan.nrollout;
+    std::vector<AdamRun*> all;
+    std::vector<double> costs;
+    for (Run& x : runs) {
+      all.push_back(&x.adam);
+      costs.push_back(x.adam.cost());
+    }
+    refine(all, iterations);
+    for (size_t k = 0; k < runs.size(); k++) {
+      const bool fell = !(costs[k] - runs[k].adam.cost() < kFall * std::abs(costs[k]));
+      runs[k].stale = fell ? 0 : runs[k].stale + 1;
+    }
+    std::stable_sort(runs.begin(), runs.end(),
+                     [](const Run& a, const Run& b) { return a.adam.cost() < b.adam.cost(); });
+    stuck = std::all_of(runs.begin(), runs.end(), [](const Run& x) { return x.stale > 0; });
+    // the first samples say little: they begin where nothing was found yet
+    if (round == 0) continue;
+    // a gradient costs about as much as a rollout
+    const double by_samples = (before - sampled) / nsample,
+                 by_gradients = (sampled - plan.cost) /
+                                std::max(1.0, 2 * static_cast<double>(plan.nrollout - done));
+    balance = stuck || by_samples > by_gradients ? std::min(balance * 2, 4.0)
+                                                 : std::max(balance / 2, 0.25);
+  }
+  // the best is the plan itself; without time for any, those there were stay
+  if (runs.empty() || !runs[0].adam.has_best()) return;
+  population.clear();
+  for (size_t k = 1; k < runs.size(); k++) {
+    if (runs[k].adam.has_best()) population.push_back(runs[k].adam.best());
   }
 }
 
@@ -318,6 +416,18 @@ void Planner::reset() {
   state_->last.clear();
   state_->population.clear();
   state_->count = 0;
+}
+
+PlannerMemory Planner::memory() const {
+  return {state_->count, state_->last, state_->population, state_->fingerprint()};
+}
+
+void Planner::restore(const PlannerMemory& memory) {
+  require(memory.problem == state_->fingerprint(),
+          "what is to be restored is of another problem: options, model or cost differ");
+  state_->count = memory.count;
+  state_->last = memory.last;
+  state_->population = memory.population;
 }
 
 }  // namespace diffmj

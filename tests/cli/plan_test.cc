@@ -110,5 +110,56 @@ TEST_F(PlanTest, KeepsWhatWasDoneAfterCtrlC) {
   EXPECT_GE(run["plans"].size(), 1U);
 }
 
+TEST_F(PlanTest, ResumesWithTheStatesOfOneRun) {
+  EXPECT_EQ(diffmj("plan task.toml --planner hybrid --out whole").exit_code, 0);
+  std::string task = kTask;
+  task.replace(task.find("seconds = 2"), 11, "seconds = 0.9");
+  write_text(dir_ / "short.toml", task);
+  EXPECT_EQ(diffmj("plan short.toml --planner hybrid --out parts").exit_code, 0);
+  EXPECT_NE(read_text(dir_ / "parts/states.csv"), read_text(dir_ / "whole/states.csv"));
+  const Result result = diffmj("plan task.toml --planner hybrid --out parts --resume");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(lines(result.err).size(), 6U) << result.err;  // plans from step 40 on
+  EXPECT_EQ(read_text(dir_ / "parts/states.csv"), read_text(dir_ / "whole/states.csv"));
+
+  expect_error("plan task.toml --out empty --resume", 2, "empty/run.checkpoint' cannot be read");
+  expect_error("plan task.toml --planner gradient --out parts --resume", 2, "of another problem");
+}
+
+TEST_F(PlanTest, GoesOnAfterCtrlC) {
+  std::string task = kTask;
+  task.replace(task.find("seconds = 2"), 11, "seconds = 100000");
+  write_text(dir_ / "long.toml", task);
+  const Result result =
+      shell("'" DIFFMJ_CLI
+            "' plan long.toml 2> log.txt & while [ ! -s log.txt ]; do sleep 0.1; done; "
+            "kill -INT $!; wait $!");
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_NE(result.out.find("--resume goes on"), std::string::npos) << result.out;
+  const int before = Json::parse(read_text(dir_ / "run/run.json"))["nstep"];
+  task.replace(task.find("seconds = 100000"), 16, "nstep = " + std::to_string(before + 200));
+  write_text(dir_ / "more.toml", task);
+  EXPECT_EQ(diffmj("plan more.toml --resume").exit_code, 0);
+  EXPECT_EQ(Json::parse(read_text(dir_ / "run/run.json"))["nstep"], before + 200);
+}
+
+// The viewer's process is a script here that keeps what it is told.
+TEST_F(PlanTest, ShowsStatesToAViewer) {
+  write_text(dir_ / "viewer", "#!/bin/sh\necho \"$@\" > arguments.txt\ncat > shown.txt\n");
+  const std::string environment = "chmod +x viewer; DIFFMJ_PYTHON=./viewer ";
+  Result result = shell(environment + "'" DIFFMJ_CLI "' plan task.toml --view --no-film");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(read_text(dir_ / "arguments.txt"), "-m diffmj.view cart.xml\n");
+  const std::vector<std::string> shown = lines(read_text(dir_ / "shown.txt"));
+  ASSERT_EQ(shown.size(), 101U);
+  EXPECT_EQ(shown[0], "0 -0.5");
+  // one that ends at once: the plan goes on
+  write_text(dir_ / "viewer", "#!/bin/sh\nexit 1\n");
+  result = shell(environment + "'" DIFFMJ_CLI "' plan task.toml --view --no-film");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("the view is closed"), std::string::npos) << result.err;
+  expect_error("plan task.toml --view", 2, "--view needs the Python package");
+}
+
 }  // namespace
 }  // namespace diffmj::cli

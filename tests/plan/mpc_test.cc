@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "harness/models.h"
 
@@ -138,6 +141,111 @@ TEST(RunMpc, KeepsWhatWasDoneWhenInterruptedAndGoesOn) {
   EXPECT_EQ(second.time[0], first.time.back());
 }
 
+// Real time with a fixed planning time, noise, and a planner with a population.
+MpcOptions reproducible(int nstep) {
+  return {.nstep = nstep,
+          .execute = 6,
+          .realtime = true,
+          .plan_seconds = 0.042,
+          .ctrl_noise = 0.02,
+          .seed = 5};
+}
+PlanOptions small_hybrid() {
+  PlanOptions o = options(2);
+  o.method = PlanMethod::kHybrid;
+  o.samples = 6;
+  o.refined = 2;
+  o.seed = 4;
+  return o;
+}
+
+TEST(RunMpc, AFixedPlanningTimeGivesTheSameBits) {
+  const Model m = Model::from_xml(kArm);
+  std::vector<MpcRun> runs;
+  for (const int nthread : {1, 2, 5}) {
+    PlanOptions o = small_hybrid();
+    o.nthread = nthread;
+    Planner planner(m, reach(m), o);
+    runs.push_back(run_mpc(planner, m, {}, reproducible(200)));
+  }
+  EXPECT_EQ(runs[0].qpos, runs[1].qpos);
+  EXPECT_EQ(runs[0].qpos, runs[2].qpos);
+  // 42 ms are 9 steps of 5 ms: planning goes on when they are over, from where they lead
+  EXPECT_EQ(runs[0].plans[1].step, 9);
+  EXPECT_NEAR(runs[0].plans[1].time, 18 * 0.005, 1e-9);
+  EXPECT_EQ(runs[0].plans[1].expected, 0.042);
+  for (const MpcPlan& x : runs[0].plans) EXPECT_FALSE(x.late);
+}
+
+TEST(RunMpc, ResumesWithTheBitsOfOneRun) {
+  const Model m = Model::from_xml(kArm);
+  Planner planner(m, reach(m), small_hybrid());
+  const MpcRun whole = run_mpc(planner, m, {}, reproducible(200));
+  // to a step within a plan, interrupted, and by Ctrl-C within a plan or after it
+  for (const int polls : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    SCOPED_TRACE(polls);
+    Planner first(m, reach(m), small_hybrid());
+    MpcOptions o = reproducible(polls == 0 ? 103 : 200);
+    int left = polls, plans = 0;
+    if (polls > 0) {
+      o.progress = [&](const MpcPlan&, const MpcRun&) { plans++; };
+      o.interrupted = [&] { return plans > 3 && --left <= 0; };
+    }
+    const MpcRun part = run_mpc(first, m, {}, o);
+    EXPECT_EQ(part.interrupted, polls > 0);
+    const std::string path = ::testing::TempDir() + "run.checkpoint";
+    save_run(path, part);
+    const MpcRun read = load_run(path);
+    // another process: nothing but the file
+    Planner second(m, reach(m), small_hybrid());
+    MpcOptions rest = reproducible(200);
+    rest.resume = &read;
+    const MpcRun run = run_mpc(second, m, {}, rest);
+    EXPECT_EQ(run.nstep, 200);
+    EXPECT_FALSE(run.interrupted);
+    EXPECT_EQ(run.time, whole.time);
+    EXPECT_EQ(run.qpos, whole.qpos);
+    EXPECT_EQ(run.ctrl, whole.ctrl);
+    ASSERT_EQ(run.plans.size(), whole.plans.size());
+    for (size_t i = 0; i < run.plans.size(); i++) {
+      EXPECT_EQ(run.plans[i].cost, whole.plans[i].cost) << i;
+      EXPECT_EQ(run.plans[i].executed_cost, whole.plans[i].executed_cost) << i;
+      ASSERT_EQ(run.plans[i].history.size(), whole.plans[i].history.size());
+      EXPECT_EQ(run.plans[i].history.back().cost, whole.plans[i].history.back().cost);
+    }
+  }
+}
+
+TEST(RunMpc, ResumesNothingElse) {
+  const Model m = Model::from_xml(kArm);
+  Planner planner(m, reach(m), small_hybrid());
+  const MpcRun run = run_mpc(planner, m, {}, reproducible(40));
+  MpcOptions o = reproducible(80);
+  o.resume = &run;
+  PlanOptions other = small_hybrid();
+  other.sigma = 0.1;
+  Planner another(m, reach(m), other);
+  EXPECT_THROW((void)run_mpc(another, m, {}, o), InputError);
+  MpcRun cut = run;
+  cut.qpos.pop_back();
+  o.resume = &cut;
+  EXPECT_THROW((void)run_mpc(planner, m, {}, o), InputError);
+
+  const std::string path = ::testing::TempDir() + "wrong.checkpoint";
+  save_run(path, run);
+  std::string text;
+  {
+    std::ifstream file(path);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  for (const size_t end : {size_t{0}, size_t{5}, text.size() / 2}) {
+    std::ofstream(path) << text.substr(0, end);
+    EXPECT_THROW((void)load_run(path), InputError) << end;
+  }
+  EXPECT_THROW((void)load_run(path + ".none"), InputError);
+  EXPECT_THROW(save_run("/no/such/folder/run.checkpoint", run), InputError);
+}
+
 TEST(RunMpc, EndsWhereTheExecutionDiverges) {
   const Model m = Model::from_xml(kArm);
   const Model wild =
@@ -154,6 +262,7 @@ TEST(RunMpc, RefusesWhatCannotBeExecuted) {
   Planner planner(m, reach(m), options());
   EXPECT_THROW((void)run_mpc(planner, zoo("humanoid").model, {}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.execute = 0}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.plan_seconds = -1}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.disturbance = Vector{1, 2}}), InputError);
   PlanOptions o = options();
   o.velocity = true;

@@ -1,5 +1,6 @@
 """Costs, planners and the loop around them."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -8,6 +9,7 @@ import time
 import diffmj
 import numpy as np
 import pytest
+from diffmj import view
 
 ARM = """<mujoco><option timestep="0.005"/><worldbody>
   <body pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5"/>
@@ -244,3 +246,108 @@ def test_what_makes_no_sense_is_refused(sim):
         planner.plan(ctrl=np.zeros((7, 2)))
     with pytest.raises(diffmj.InputError, match="disturbance"):
         diffmj.run_mpc(planner, nstep=10, disturbance=np.zeros((3, 3)))
+
+
+def _hybrid(sim):
+    return diffmj.Planner(sim, REACH, "hybrid", horizon=40, iterations=2, samples=6, seed=2)
+
+
+def test_a_run_resumes_with_the_bits_of_one(sim, tmp_path):
+    options = {"execute": 6, "realtime": True, "plan_seconds": 0.03, "ctrl_noise": 0.01}
+    whole = diffmj.run_mpc(_hybrid(sim), nstep=60, **options)
+    part = diffmj.run_mpc(_hybrid(sim), nstep=33, **options)
+    part.save(tmp_path / "run")
+    read = diffmj.MpcRun.load(tmp_path / "run")
+    np.testing.assert_array_equal(read.qpos, part.qpos)
+    run = diffmj.run_mpc(_hybrid(sim), nstep=60, resume=read, **options)
+    np.testing.assert_array_equal(run.qpos, whole.qpos)
+    np.testing.assert_array_equal(run.costs, whole.costs)
+    with pytest.raises(diffmj.InputError, match="another problem"):
+        diffmj.run_mpc(diffmj.Planner(sim, REACH, horizon=40), nstep=60, resume=read)
+    with pytest.raises(diffmj.InputError, match="is not one of a run"):
+        diffmj.MpcRun.load(__file__)
+
+
+class Window:
+    """What `mujoco.viewer.launch_passive` gives, as far as it is used."""
+
+    def __init__(self, model, data, **_):
+        self.data, self.shown, self.open, self.closed = data, [], True, False
+
+    def lock(self):
+        return contextlib.nullcontext()
+
+    def is_running(self):
+        return self.open
+
+    def sync(self):
+        self.shown.append((self.data.time, *self.data.qpos))
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_live_view_keeps_pace_with_the_motion(sim):
+    windows, waits, now = [], [], [0.0]
+
+    def launch(*arguments, **options):
+        windows.append(Window(*arguments, **options))
+        return windows[-1]
+
+    def sleep(seconds):
+        waits.append(seconds)
+        now[0] += seconds
+
+    times = np.arange(0, 0.5, 0.005)
+    qpos = np.linspace(0, 1, len(times))[:, None] * np.ones(sim.nq)
+    with view.LiveView(sim, launch=launch, now=lambda: now[0], sleep=sleep) as window:
+        window.show(times, qpos)
+        (opened,) = windows
+        # about sixty pictures a second, the states as they are
+        assert 20 <= len(opened.shown) <= 31
+        np.testing.assert_allclose(opened.shown[0], [0, *qpos[0]])
+        assert now[0] == pytest.approx(opened.shown[-1][0])
+        # planning took longer than the motion: nothing to wait for
+        now[0] += 10
+        waits.clear()
+        window.show([0.6], qpos[-1:])
+        assert not waits
+        opened.open = False
+        count = len(opened.shown)
+        window.show([0.7], qpos[-1:])
+        assert len(opened.shown) == count
+    assert opened.closed
+
+
+def test_run_mpc_shows_what_it_executes(sim, monkeypatch):
+    windows = []
+
+    def launch(*arguments, **options):
+        windows.append(Window(*arguments, **options))
+        return windows[-1]
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("mujoco.viewer.launch_passive", launch)
+    run = diffmj.run_mpc(_hybrid(sim), nstep=24, execute=8, view=True)
+    (window,) = windows
+    assert window.closed
+    assert {x[0] for x in window.shown} <= set(run.time)
+    assert window.shown[0] == (0, *run.qpos[0])
+
+
+def test_a_view_without_a_display_says_so(sim, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(diffmj.InputError, match="there is no display"):
+        diffmj.run_mpc(_hybrid(sim), nstep=24, view=True)
+
+
+def test_states_come_as_text():
+    shown = []
+
+    class Recorder:
+        def show(self, time, qpos):
+            shown.append((list(time), list(qpos)))
+
+    view.follow(Recorder(), ["0 1 2\n", "0.5 3 4\n"])
+    assert shown == [([0.0], [1.0, 2.0]), ([0.5], [3.0, 4.0])]
