@@ -8,7 +8,7 @@
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/position/collision.h"
-#include "stages/position/tendon.h"
+#include "stages/position/constraint_rows.h"
 #include "stages/velocity/passive.h"
 
 namespace diffmj {
@@ -37,6 +37,16 @@ Matrix6 cross_matrix(const Vector6& V) {
   out.bottomLeftCorner<3, 3>() = hat(V.tail<3>());
   out.topRightCorner<3, 3>().setZero();
   return out;
+}
+
+// Rows of a connect or weld, which have an impedance in common; 0 of others.
+int equality_rows(int type) { return type == mjEQ_CONNECT ? 3 : type == mjEQ_WELD ? 6 : 0; }
+
+// Rows from i on that belong together.
+int rows_together(const mjModel* m, const mjData* d, int i) {
+  const bool equality = d->efc_type[i] == mjCNSTR_EQUALITY;
+  const int n = equality ? equality_rows(m->eq_type[d->efc_id[i]]) : 0;
+  return n > 0 ? n : constraint_rows_at(d, i);
 }
 
 bool on_scalar_joint(const mjModel* m, int actuator) {
@@ -86,7 +96,10 @@ std::string FieldMatrix::obstacle(const ModelImpl& impl, const ParameterColumns&
   }
   for (int i = 0; i < static_cast<int>(m->neq); i++) {
     if (m->eq_type[i] == mjEQ_TENDON && m->eq_obj2id[i] >= 0) return "equalities of two tendons";
-    if (m->eq_type[i] != mjEQ_JOINT && m->eq_type[i] != mjEQ_TENDON) return "connects and welds";
+    if (m->eq_type[i] != mjEQ_JOINT && m->eq_type[i] != mjEQ_TENDON &&
+        equality_rows(m->eq_type[i]) == 0) {
+      return "equalities of flexes";
+    }
   }
   bool spatial_slope = false;  // a velocity's coefficient in D along a J that varies
   for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
@@ -366,20 +379,138 @@ void FieldMatrix::actuation() {
 }
 
 void FieldMatrix::constraints() {
-  // cotangents of the rows for a unit one of J λ; rows of an elliptic contact belong together
+  // cotangents of the rows for a unit one of J λ; rows of an elliptic contact belong together, and
+  // those of a connect or weld
   int ncolor = 1;
-  for (int i = 0; i < d_->nefc; i++) ncolor = std::max(ncolor, constraint_rows_at(d_, i));
+  for (int i = 0, n = 1; i < d_->nefc; i += n) {
+    n = rows_together(m_, d_, i);
+    ncolor = std::max(ncolor, n);
+  }
   for (int color = 0; color < ncolor; color++) {
     unit_rows_.assign(at(d_->nefc), 0.0);
     for (int i = 0, n = 1; i < d_->nefc; i += n) {
-      n = constraint_rows_at(d_, i);
+      n = rows_together(m_, d_, i);
       if (color < n) unit_rows_[at(i + color)] = 1;
     }
     constraint_force_pullback(m_, d_, zeros_, unit_rows_, {}, *workspace_);
     rows_[at(color)] = workspace_->rows_bar;
   }
   single_dof_rows();
+  equalities();
   contacts();
+}
+
+void FieldMatrix::equalities() {
+  for (int i = 0, n = 1; i < d_->nefc && d_->efc_type[i] == mjCNSTR_EQUALITY; i += n) {
+    n = rows_together(m_, d_, i);
+    if (n > 1) equality(i, n);
+  }
+}
+
+// A connect or weld: its pullback is linear in the motions and twists of two bodies. Run once for
+// every row, and once for every number of the motions by λ, it gives all there is to know.
+void FieldMatrix::equality(int i, int nrow) {
+  const int id = d_->efc_id[i];
+  const bool sites = m_->eq_objtype[id] == mjOBJ_SITE;
+  const int object[2] = {m_->eq_obj1id[id], m_->eq_obj2id[id]};
+  const int body[2] = {sites ? m_->site_bodyid[object[0]] : object[0],
+                       sites ? m_->site_bodyid[object[1]] : object[1]};
+  Sweep& s = workspace_->sweep;
+  s.clear();
+  for (int b : body) {
+    s.V.X[at(b)] = bodies_[at(b)].V;
+    s.Q.X[at(b)] = bodies_[at(b)].Q;
+    for (Vector6* x : {&s.L.X[at(b)], &s.L.X_bar[at(b)], &s.Q.X_bar[at(b)]}) x->setZero();
+  }
+  const auto clear = [&] {
+    for (int b : body) {
+      for (Vector6* x : {&s.W[at(b)], &s.A_bar[at(b)], &s.V.X_bar[at(b)], &s.Q.X_bar[at(b)],
+                         &s.L.X_bar[at(b)]}) {
+        x->setZero();
+      }
+    }
+  };
+
+  find_chain(body[0], body[1]);
+  const auto n = static_cast<Eigen::Index>(chain_.size());
+  left_.setZero(n, nrow + 12);
+  right_.setZero(nrow + 12, n);
+  velocity_.setZero(nrow, n);
+  const auto for_each_side = [&](auto&& fn) {
+    for (Eigen::Index c = 0; c < n; c++) {
+      for (int side = 0; side < 2; side++) {
+        if (!(side_[at(static_cast<int>(c))] & (1 << side))) continue;
+        // one body twice, or the world: its functionals are counted once
+        if (side == 1 && body[0] == body[1]) continue;
+        fn(c, side, dofs_[at(chain_[at(static_cast<int>(c))])]);
+      }
+    }
+  };
+  Workspace::RowsBar& bar = workspace_->rows_bar;
+  for (int k = 0; k < nrow; k++) {
+    bar = rows_[at(k)];
+    for (int row = i; row < i + nrow; row++) bar.J_lambda[at(row)] = row == i + k ? 1 : 0;
+    equality_rows_pullback(*impl_, i, *workspace_);
+    for_each_side([&](Eigen::Index c, int side, const Dof& dof) {
+      const auto b = at(body[side]);
+      const Vector6 &V = s.V.X[b], &V_bar = s.V.X_bar[b], &A_bar = s.A_bar[b];
+      left_(c, k) += s.L.X_bar[b].dot(dof.S);
+      right_(k, c) += s.W[b].dot(dof.S) + V_bar.dot(cross_motion(dof.S, V) + dof.u) +
+                      s.Q.X_bar[b].dot(cross_motion(dof.S, s.Q.X[b] - dof.Q)) +
+                      A_bar.dot(cross_motion(dof.S, s.A[b]) + dof.w + cross_motion(dof.u, V));
+      velocity_(k, c) += V_bar.dot(dof.S) + A_bar.dot(cross_motion(dof.S, V) + dof.u_v);
+    });
+    clear();
+  }
+
+  // f δ(J λ): wrenches fixed in the world, and how they change with the twists
+  for (auto* x : {&bar.J_a, &bar.J_v, &bar.pos, &bar.aref}) std::fill(x->begin(), x->end(), 0.0);
+  bar.J_lambda = rows_[0].J_lambda;
+  equality_rows_pullback(*impl_, i, *workspace_);
+  external_[at(body[0])] += s.L.X_bar[at(body[0])];
+  if (body[1] != body[0]) external_[at(body[1])] += s.L.X_bar[at(body[1])];
+  clear();
+  for (int m = 0; m < 12; m++) {
+    const int side = m / 6;
+    if (side == 1 && body[0] == body[1]) break;
+    s.L.X[at(body[side])][m % 6] = 1;
+    equality_rows_pullback(*impl_, i, *workspace_);
+    s.L.X[at(body[side])][m % 6] = 0;
+    for_each_side([&](Eigen::Index c, int other, const Dof& dof) {
+      if (other == side) left_(c, nrow + m) += dof.S[m % 6];
+      right_(nrow + m, c) += s.W[at(body[other])].dot(dof.S);
+    });
+    clear();
+  }
+  add_blocks(nrow);
+}
+
+// dofs that carry either body, the last first
+void FieldMatrix::find_chain(int body0, int body1) {
+  chain_.clear();
+  side_.clear();
+  for (int j0 = last_dof(m_, body0), j1 = last_dof(m_, body1); j0 >= 0 || j1 >= 0;) {
+    const int j = std::max(j0, j1);
+    chain_.push_back(j);
+    side_.push_back((j0 == j ? 1 : 0) | (j1 == j ? 2 : 0));
+    if (j0 == j) j0 = m_->dof_parentid[j];
+    if (j1 == j) j1 = m_->dof_parentid[j];
+  }
+}
+
+// left_ right_ to q, and its first dim columns times velocity_ to v, over the dofs of the chain
+void FieldMatrix::add_blocks(int dim) {
+  const auto n = static_cast<Eigen::Index>(chain_.size());
+  const auto add = [&](int offset) {
+    for (Eigen::Index r = 0; r < n; r++) {
+      double* row = G.row(chain_[at(static_cast<int>(r))]).data() + offset;
+      for (Eigen::Index c = 0; c < n; c++) row[chain_[at(static_cast<int>(c))]] += block_(r, c);
+    }
+  };
+  block_.noalias() = left_ * right_;
+  add(0);
+  block_.noalias() = left_.leftCols(dim) * velocity_;
+  add(nv_);
 }
 
 void FieldMatrix::single_dof_rows() {
@@ -417,6 +548,7 @@ void FieldMatrix::single_dof_rows() {
         tendon(i, id);
         break;
       case mjCNSTR_EQUALITY: {
+        if (equality_rows(m_->eq_type[id]) > 0) break;
         if (m_->eq_type[id] == mjEQ_TENDON) {
           tendon(i, m_->eq_obj1id[id]);
           break;
@@ -542,16 +674,7 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
                 u_v = velocity_at(b1.V, point[1]) - velocity_at(b0.V, point[0]),
                 w_v = b1.V.head<3>() - b0.V.head<3>();
 
-  // dofs that carry either body, the last first
-  chain_.clear();
-  side_.clear();
-  for (int j0 = last_dof(m_, body[0]), j1 = last_dof(m_, body[1]); j0 >= 0 || j1 >= 0;) {
-    const int j = std::max(j0, j1);
-    chain_.push_back(j);
-    side_.push_back((j0 == j ? 1 : 0) | (j1 == j ? 2 : 0));
-    if (j0 == j) j0 = m_->dof_parentid[j];
-    if (j1 == j) j1 = m_->dof_parentid[j];
-  }
+  find_chain(body[0], body[1]);
   const auto n = static_cast<Eigen::Index>(chain_.size());
   left_.resize(n, dim + 6);
   right_.resize(dim + 6, n);
@@ -589,24 +712,13 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
     right_.col(c).tail<6>() = moved.tail<6>();
     velocity_.col(c) = s_v * j;
   }
-  const auto add = [&](int offset) {
-    for (Eigen::Index r = 0; r < n; r++) {
-      double* row = G.row(chain_[at(static_cast<int>(r))]).data() + offset;
-      for (Eigen::Index c = 0; c < n; c++) row[chain_[at(static_cast<int>(c))]] += block_(r, c);
-    }
-  };
-  block_.noalias() = left_ * right_;
-  add(0);
-  block_.noalias() = left_.leftCols(dim) * velocity_;
-  add(nv_);
+  add_blocks(dim);
 }
 
 // what acts along tendons, with tension T and rows of J:  δ(Jᵀ T) = Jᵀ δT + T ∂J
 void FieldMatrix::tendons() {
   const CVec a = problem_->qacc, v = problem_->in.qvel;
   workspace_->sweep.clear();
-  q_bar_.assign(at(nv_), 0.0);
-  v_bar_.assign(at(nv_), 0.0);
   for (int i = 0; i < static_cast<int>(m_->ntendon); i++) {
     const Tendon& t = tendons_[at(i)];
     if (t.T == 0 && t.by_length == 0 && t.by_velocity == 0 && t.row_a == 0) continue;
@@ -614,7 +726,7 @@ void FieldMatrix::tendons() {
     const int* dof = m_->ten_J_colind + begin;
     const Eigen::Map<const Eigen::VectorXd> J(d_->ten_J + begin, n);
     const bool curved = !tendon_is_fixed(m_, i);
-    if (curved) tendon_hessian(m_, d_, i, v_bar_, q_bar_, workspace_->sweep, hessian_);
+    if (curved) tendon_hessian_.compute(m_, d_, i, workspace_->sweep, hessian_);
     for (int c = 0; c < n; c++) {
       double by_q = t.by_length * J[c];
       for (int r = 0; r < n && curved; r++) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "stages/analytic.h"
+#include "stages/position/tendon.h"
 
 namespace diffmj {
 
@@ -56,6 +57,10 @@ class FieldMatrix {
   void actuation();
   void constraints();
   void single_dof_rows();
+  void equalities();
+  void equality(int i, int nrow);
+  void find_chain(int body0, int body1);
+  void add_blocks(int dim);
   void contacts();
   void contact(const mjContact& contact, const Eigen::Matrix<double, 7, 12>& geometry);
   void tendons();
@@ -87,6 +92,7 @@ class FieldMatrix {
     double T = 0, by_length = 0, by_velocity = 0, row_a = 0;
   };
   std::vector<Tendon> tendons_;
+  TendonHessian tendon_hessian_;
   Matrix hessian_;
 };
 

@@ -64,6 +64,8 @@ class Rows {
     contacts();
   }
 
+  void run_equality(int i) { equality(i); }
+
  private:
   double at(const std::vector<double>& x, int i) const { return x[static_cast<size_t>(i)]; }
   // Jλ_bar λ + Ja_bar a + Jv_bar v, of one dof
@@ -454,6 +456,10 @@ void Rows::contacts() {
 void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace) {
   Rows(impl, qpos_bar, qvel_bar, params, workspace).run();
+}
+
+void equality_rows_pullback(const ModelImpl& impl, int i, Workspace& workspace) {
+  Rows(impl, {}, {}, {}, workspace).run_equality(i);
 }
 
 std::string constraint_obstacle(const mjModel* m) {

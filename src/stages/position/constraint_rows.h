@@ -27,6 +27,10 @@ namespace diffmj {
 void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace);
 
+// The same of one connect or weld alone, whose first row is i: adds to the sweep's W, A_bar and the
+// X_bar of L, Q and V of its two bodies.
+void equality_rows_pullback(const ModelImpl& impl, int i, Workspace& workspace);
+
 // Names what of the model's constraints the pullback does not know; empty if it knows all.
 std::string constraint_obstacle(const mjModel* m);
 

@@ -113,6 +113,32 @@ class Direction {
   Sweep& s_;
 };
 
+// X(y) of y = 1 for one dof with axis S: S for the bodies it carries.
+template <class Carries>
+class OneDof {
+ public:
+  OneDof(const Vector6& S, const std::vector<int>& bodies, Carries carries)
+      : S_(S), bodies_(bodies), carries_(carries) {}
+  bool any() const { return true; }
+  Vector6 motion(int body) const { return has(body) ? S_ : Vector6(Vector6::Zero()); }
+  void add(int body, const Vector6& X_bar) {
+    if (has(body)) S_bar_ += X_bar;
+  }
+  const Vector6& S_bar() const { return S_bar_; }
+
+ private:
+  bool has(int body) const {
+    for (size_t b = 0; b < bodies_.size(); b++) {
+      if (bodies_[b] == body) return carries_(b);
+    }
+    return false;
+  }
+  const Vector6 S_;
+  const std::vector<int>& bodies_;
+  Carries carries_;
+  Vector6 S_bar_ = Vector6::Zero();
+};
+
 struct Difference {
   Difference(const Point& p0, const Point& p1) {
     const Vector3 apart = p1.world - p0.world;
@@ -322,54 +348,55 @@ void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, do
 
 bool tendon_is_fixed(const mjModel* m, int tendon) { return is_fixed(m, tendon); }
 
-void tendon_hessian(const mjModel* m, const mjData* d, int tendon, Vec y, Vec q_bar, Sweep& s,
-                    Matrix& hessian) {
-  const int begin = m->ten_J_rowadr[tendon], n = m->ten_J_rownnz[tendon];
-  const int* dof = m->ten_J_colind + begin;
+void TendonHessian::compute(const mjModel* m, const mjData* d, int tendon, Sweep& s,
+                            Matrix& hessian) {
+  const int n = m->ten_J_rownnz[tendon], begin = m->tendon_adr[tendon];
+  const int* dof = m->ten_J_colind + m->ten_J_rowadr[tendon];
   hessian.setZero(n, n);
   if (is_fixed(m, tendon)) return;
-  const auto adr = m->tendon_adr[tendon];
-  const auto body_of = [&](int i) {
-    switch (m->wrap_type[i]) {
-      case mjWRAP_SITE:
-        return m->site_bodyid[m->wrap_objid[i]];
-      case mjWRAP_SPHERE:
-      case mjWRAP_CYLINDER:
-        return m->geom_bodyid[m->wrap_objid[i]];
-      default:
-        return 0;
+  bodies_.clear();
+  for (int i = begin; i < begin + m->tendon_num[tendon]; i++) {
+    const int type = m->wrap_type[i], id = m->wrap_objid[i];
+    const bool site = type == mjWRAP_SITE;
+    if (!site && type != mjWRAP_SPHERE && type != mjWRAP_CYLINDER) continue;
+    const int body = site ? m->site_bodyid[id] : m->geom_bodyid[id];
+    if (std::find(bodies_.begin(), bodies_.end(), body) == bodies_.end()) bodies_.push_back(body);
+  }
+  row_of_.assign(static_cast<size_t>(m->nv), -1);
+  for (int k = 0; k < n; k++) row_of_[static_cast<size_t>(dof[k])] = k;
+  carries_.assign(bodies_.size() * static_cast<size_t>(n), 0);
+  for (size_t b = 0; b < bodies_.size(); b++) {
+    for (int j = last_dof(m, bodies_[b]); j >= 0; j = m->dof_parentid[j]) {
+      const int k = row_of_[static_cast<size_t>(j)];
+      if (k >= 0) carries_[b * static_cast<size_t>(n) + static_cast<size_t>(k)] = 1;
     }
+  }
+  const auto carries = [&](size_t b, int k) {
+    return carries_[b * static_cast<size_t>(n) + static_cast<size_t>(k)] != 0;
   };
+
   for (int row = 0; row < n; row++) {
-    const auto k = static_cast<size_t>(dof[row]);
-    y[k] = 1;
-    tendon_direction_pullback(m, d, tendon, 0, y, {}, s, {});
-    y[k] = 0;
-    // what kinematics_pullback makes of wrenches, along the chains of the tendon's bodies
-    const auto add = [&](int last, const Vector6& W) {
-      for (int j = last; j >= 0; j = m->dof_parentid[j]) {
-        q_bar[static_cast<size_t>(j)] += axis(d, j).dot(W);
+    const Vector6 S = axis(d, dof[row]);
+    OneDof rates(S, bodies_, [&](size_t b) { return carries(b, row); });
+    for_each_stretch(m, d, tendon, [&](const Stretch& stretch) {
+      stretch_pullback(m, d, stretch, 0, rates, s, {});
+    });
+    // what kinematics_pullback makes of wrenches
+    for (size_t b = 0; b < bodies_.size(); b++) {
+      Vector6& W = s.W[static_cast<size_t>(bodies_[b])];
+      for (int column = 0; column < n; column++) {
+        if (carries(b, column)) hessian(row, column) += axis(d, dof[column]).dot(W);
       }
-    };
-    for (int i = adr; i < adr + m->tendon_num[tendon]; i++) {
-      const int body = body_of(i);
-      Vector6& W = s.W[static_cast<size_t>(body)];
-      if (body > 0 && !W.isZero(0)) add(last_dof(m, body), W);
       W.setZero();
     }
+    // the axis turns with the dofs before it, and with those of its own joint
     const int joint = m->dof_jntid[dof[row]];
-    if (carried(m, joint, dof[row])) {
-      const int last = m->jnt_dofadr[joint] + dof_count(m->jnt_type[joint]) - 1;
-      add(last, cross_force(axis(d, dof[row]), s.S_bar[k]));
-    }
-    s.S_bar[k].setZero();
-    for (int column = 0; column < n; column++) {
-      hessian(row, column) = q_bar[static_cast<size_t>(dof[column])];
-    }
-    for (int i = adr; i < adr + m->tendon_num[tendon]; i++) {
-      for (int j = last_dof(m, body_of(i)); j >= 0; j = m->dof_parentid[j]) {
-        q_bar[static_cast<size_t>(j)] = 0;
-      }
+    if (!carried(m, joint, dof[row])) continue;
+    const Vector6 turned = cross_force(S, rates.S_bar());
+    const int last = m->jnt_dofadr[joint] + dof_count(m->jnt_type[joint]) - 1;
+    for (int j = last; j >= 0; j = m->dof_parentid[j]) {
+      const int column = row_of_[static_cast<size_t>(j)];
+      if (column >= 0) hessian(row, column) += axis(d, j).dot(turned);
     }
   }
 }

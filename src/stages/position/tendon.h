@@ -46,9 +46,16 @@ void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, do
                                CVec y, Vec qpos_bar, Sweep& sweep, const ParameterBar& params);
 
 // ∂J/∂q of one tendon, over the non-zeros of its J both ways: row i is the derivative of J_i. The
-// sweep's W and S_bar must be 0, and are so again afterwards; y and q_bar (nv) are scratch, all 0.
-void tendon_hessian(const mjModel* m, const mjData* d, int tendon, Vec y, Vec q_bar, Sweep& sweep,
-                    Matrix& hessian);
+// sweep's W must be 0, and is so again afterwards.
+class TendonHessian {
+ public:
+  void compute(const mjModel* m, const mjData* d, int tendon, Sweep& sweep, Matrix& hessian);
+
+ private:
+  std::vector<int> bodies_;    // the tendon's, each once
+  std::vector<char> carries_;  // bodies x non-zeros: does the dof carry the body?
+  std::vector<int> row_of_;    // nv: of a dof, among the non-zeros; -1: none
+};
 
 // J of it is constant.
 bool tendon_is_fixed(const mjModel* m, int tendon);
