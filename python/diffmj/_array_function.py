@@ -102,6 +102,9 @@ class ArrayFunction:
         """An array of the framework, of any type."""
         raise NotImplementedError
 
+    def not_numbers(self, name: str, x: Any) -> InputError:
+        return InputError(f"{self.who}: {name} is {x!r}, expected an array of numbers")
+
     def common_dtype(self, arrays: Sequence[Any]) -> Any:
         """Double or single precision, for all of a call."""
         raise NotImplementedError
@@ -154,7 +157,8 @@ class ArrayFunction:
             if shape == row:
                 continue
             if not has_rows or len(shape) != len(row) + 1 or shape[1:] != row:
-                expected = f"{row}" + (f" to hold, or (nstep, {str(row)[1:]}" if has_rows else "")
+                sizes = ", ".join(str(n) for n in row)
+                expected = f"{row}" + (f" to hold, or (nstep, {sizes})" if has_rows else "")
                 raise InputError(
                     f"{self.who}: {name} has shape {shape}, expected {expected}; for a batch use "
                     f"{self.vmap}"

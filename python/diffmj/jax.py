@@ -83,7 +83,10 @@ class _Function(ArrayFunction):
         self._compiled: dict[tuple[int, np.dtype[Any]], Callable[..., Any]] = {}
 
     def asarray(self, name: str, x: Any) -> jax.Array:
-        return jnp.asarray(x)
+        try:
+            return jnp.asarray(x)
+        except (TypeError, ValueError) as error:
+            raise self.not_numbers(name, x) from error
 
     def common_dtype(self, arrays: Sequence[jax.Array]) -> np.dtype[Any]:
         """float64 if one of them has it, or of integers alone JAX's default; else float32."""

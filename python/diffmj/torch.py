@@ -32,7 +32,7 @@ import numpy as np
 
 from . import _diffmj
 from ._array_function import INPUTS, NGRADIENT, REFUSED, ArrayFunction, RolloutBase, State, StepBase
-from ._errors import InputError, UnsupportedError
+from ._errors import InputError, OutOfMemoryError, UnsupportedError
 
 __all__ = ["Rollout", "State", "Step"]
 
@@ -71,21 +71,27 @@ class _Function(ArrayFunction):
 
     def asarray(self, name: str, x: Any) -> torch.Tensor:
         # a copy of what is no tensor: arrays of diffmj are read-only, which PyTorch does not know
-        tensor = x if isinstance(x, torch.Tensor) else torch.tensor(x)
+        tensor = x if isinstance(x, torch.Tensor) else self._copied(name, x)
         if tensor.device.type != "cpu":
             raise InputError(
                 f"{self.who}: {name} is on the device {tensor.device}, but MuJoCo runs on the CPU; "
                 f"pass {name}.cpu(), and move results with .to({str(tensor.device)!r}): gradients "
                 "pass through both"
             )
-        if tensor.layout != torch.strided:
+        if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
             raise InputError(
-                f"{self.who}: {name} has the layout {tensor.layout}, expected a dense tensor; pass "
-                f"{name}.to_dense()"
+                f"{self.who}: {name} is a sparse, nested or quantized tensor, expected a dense one "
+                f"of numbers; pass {name}.to_dense(), or whatever makes it so"
             )
         if tensor.is_complex():
             raise InputError(f"{self.who}: {name} has complex numbers, expected real ones")
         return tensor
+
+    def _copied(self, name: str, x: Any) -> torch.Tensor:
+        try:
+            return torch.tensor(x, device="cpu")
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self.not_numbers(name, x) from error
 
     def common_dtype(self, arrays: Sequence[torch.Tensor]) -> torch.dtype:
         """float64 if one of them has it, or of integers alone PyTorch's default; else float32."""
@@ -184,7 +190,10 @@ def _empty_gradients(
 def _run_rollout(
     handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
 ) -> list[torch.Tensor]:
-    out = _empty_outputs(handle, nstep, inputs, keep_tape)
+    try:
+        out = _empty_outputs(handle, nstep, inputs, keep_tape)
+    except RuntimeError as error:  # of PyTorch's allocator
+        raise OutOfMemoryError(f"rollout: {error}") from error
     given = [_numbers(x) for x in inputs]
     _rollout_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
     return out

@@ -321,6 +321,7 @@ def test_a_loop_of_steps_goes_on_after_a_failure():
         (lambda r: r(ctrl=np.zeros((3, 2))), r"ctrl has shape \(3, 2\).*or \(nstep, 1"),
         (lambda r: r(ctrl=np.zeros((4, 3, 1))), "for a batch use jax.vmap"),
         (lambda r: r(ctrl=np.zeros((3, 1)), nstep=4), "ctrl has 3 rows, but nstep has 4"),
+        (lambda r: r(qpos="a", nstep=3), "qpos is 'a', expected an array of numbers"),
         (lambda r: r(), "give nstep"),
         (lambda r: r(nstep=-1), "nstep"),
         (lambda r: r(nstep=3, params={"body_mass": 1}), r"params has \['body_mass'\], expected"),

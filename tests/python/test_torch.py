@@ -492,11 +492,34 @@ def test_a_loop_of_steps_goes_on_after_a_failure():
         ),
         (lambda r: r(qpos=torch.zeros(1).to_sparse(), nstep=3), r"pass qpos\.to_dense\(\)"),
         (lambda r: r(qpos=torch.zeros(1) * 1j, nstep=3), "qpos has complex numbers"),
+        (lambda r: r(qpos="a", nstep=3), "qpos is 'a', expected an array of numbers"),
+        (lambda r: r(qpos=[None], nstep=3), r"qpos is \[None\], expected an array of numbers"),
     ],
 )
 def test_wrong_arguments(pendulum, call, message):
     with pytest.raises(diffmj.InputError, match=message):
         call(diffmj.torch.Rollout(pendulum))
+
+
+def test_too_long_for_the_memory(pendulum):
+    with pytest.raises(diffmj.OutOfMemoryError, match="memory"):
+        diffmj.torch.Rollout(pendulum)(nstep=1_000_000_000)
+
+
+def test_wrong_arguments_of_compiled_functions(pendulum):
+    rollout = diffmj.torch.Rollout(pendulum)
+    wrong = torch.zeros((3, 2))
+    with pytest.raises(Exception, match=r"ctrl has shape|InputError"):
+        compiled(lambda u: rollout(ctrl=u).qpos)(wrong)
+    with pytest.raises(diffmj.InputError, match=r"ctrl has shape \(3, 2\)"):
+        torch.compile(lambda u: rollout(ctrl=u).qpos)(wrong)
+
+
+def test_arguments_that_are_no_tensors_are_on_the_cpu(pendulum):
+    step = diffmj.torch.Step(pendulum)
+    with torch.device("meta"):  # as torch.set_default_device does
+        state, _ = step(step.state([0.1]), np.ones(1))
+    assert state.qpos.device.type == "cpu"
 
 
 def test_wrong_options(pendulum):
