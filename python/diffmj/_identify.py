@@ -135,9 +135,7 @@ def identify(
                 f"{who}: the recordings have no segment of {segment} intervals; use shorter ones, "
                 "or another rule"
             )
-        return _diffmj.Objective(
-            family._family, [x._record for x in cut], loss, float(loss_scale)
-        )
+        return _diffmj.Objective(family._family, [x._record for x in cut], loss, float(loss_scale))
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None
