@@ -12,7 +12,6 @@ import os
 import statistics
 import sys
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import diffmj
@@ -49,6 +48,7 @@ def fit(recordings, kind, start, iterations, progress=None):
         targets=["qpos"],
         iterations=iterations,
         rate=0.05,
+        errors=False,  # they would take longer than the fit
         nthread=1,
         simulator=KINDS[kind],
         progress=progress,
@@ -64,9 +64,7 @@ def seconds_per_gradient(recordings, kind, iterations):
 
 def paths(recordings, kinds, iterations, nthread):
     """All fits, several at once: the side [mm] at every iteration, and that of the least loss."""
-    with ThreadPoolExecutor(nthread or os.cpu_count()) as pool, warnings.catch_warnings():
-        # without contact from distance a start may tell nothing, and the fit says so
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with ThreadPoolExecutor(nthread or os.cpu_count()) as pool:
         jobs = {
             (kind, start): pool.submit(fit, recordings, kind, start, iterations)
             for kind in kinds

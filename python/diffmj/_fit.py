@@ -59,7 +59,8 @@ class Fit:
 
     Attributes:
         values: the fitted parameters by name.
-        errors: their standard errors; infinite where the data say nothing.
+        errors: their standard errors; infinite where the data say nothing, NaN if they were not
+            asked for.
         correlation: (p, p), of the estimates.
         undetermined: combinations of parameters that the data do not determine, each a dict from
             names to weights relative to the parameters' sizes.
@@ -156,7 +157,8 @@ class Fit:
 
     def __str__(self) -> str:
         lines = [
-            f"{name:30s} {value:12.6g} ± {self.errors[name]:.2g}"
+            f"{name:30s} {value:12.6g}"
+            + ("" if np.isnan(self.errors[name]) else f" ± {self.errors[name]:.2g}")
             for name, value in self.values.items()
         ]
         lines.append(f"loss {self.history[0].loss:.4g} -> {self.loss:.4g}")

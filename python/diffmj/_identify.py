@@ -44,6 +44,7 @@ def identify(
     minibatch: int | None = None,
     seed: int = 0,
     estimate_starts: bool = False,
+    errors: bool = True,
     nthread: int = 0,
     simulator: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -84,6 +85,9 @@ def identify(
         seed: of minibatches and of what is held out.
         estimate_starts: with "lm", the state that each segment starts from is fitted, too; its
             first row measures it like any other. For noise that matters in a short segment.
+        errors: compute standard errors and correlations, and warn of what the data do not
+            determine. This takes derivatives of single residuals, which may take longer than a
+            short fit. Without it they are NaN.
         nthread: 0: as many as there are cores. Results do not depend on it. A function that builds
             models is called from this thread alone.
         simulator: arguments of `Simulator`: integrator, cfd, ...
@@ -131,9 +135,7 @@ def identify(
                 f"{who}: the recordings have no segment of {segment} intervals; use shorter ones, "
                 "or another rule"
             )
-        return _diffmj.Objective(
-            family._family, [x._record for x in cut], loss, float(loss_scale)
-        )
+        return _diffmj.Objective(family._family, [x._record for x in cut], loss, float(loss_scale))
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None
@@ -174,7 +176,11 @@ def identify(
         )
     best = np.array(result.theta)
     moves = np.array(result.moves)
-    errors, correlation, unknown = training_objective.uncertainty(best, moves, nthread)
+    if errors:
+        deviations, correlation, unknown = training_objective.uncertainty(best, moves, nthread)
+    else:
+        n = len(names)
+        deviations, correlation, unknown = np.full(n, np.nan), np.full((n, n), np.nan), []
     undetermined = [
         {name: w for name, w in zip(names, x, strict=True) if abs(w) > 1e-3} for x in unknown
     ]
@@ -186,7 +192,7 @@ def identify(
     )
     return Fit(
         values=dict(zip(names, best.tolist(), strict=True)),
-        errors=dict(zip(names, errors.tolist(), strict=True)),
+        errors=dict(zip(names, deviations.tolist(), strict=True)),
         correlation=correlation,
         undetermined=undetermined,
         loss=result.loss,

@@ -255,9 +255,7 @@ class Problem:
             columns.append((ends[0] - ends[1]) / (2 * step))
         return np.column_stack(columns)
 
-    def gradient(
-        self, x: Array, loss: str = "linear", f_scale: float = 1.0
-    ) -> tuple[float, Array]:
+    def gradient(self, x: Array, loss: str = "linear", f_scale: float = 1.0) -> tuple[float, Array]:
         """½|r|², or ½ Σ s² ρ(r²/s²) of another loss of scipy.optimize.least_squares with s =
         f_scale, and its gradient: one backward sweep, whatever the number of parameters."""
         rho = _losses(loss)

@@ -53,6 +53,18 @@ def test_lbfgs_finds_the_parameters_again():
     assert np.abs(residual["qpos"]).max() < 1e-3
 
 
+def test_errors_may_be_left_out():
+    arguments = {"bounds": BOUNDS, "segment": 5, "iterations": 2}
+    fits = [
+        diffmj.identify(ARM, list(TRUTH), recordings(), **arguments, errors=x)
+        for x in (True, False)
+    ]
+    assert fits[0].values == fits[1].values
+    assert all(x > 0 for x in fits[0].errors.values()) and "±" in str(fits[0])
+    assert all(np.isnan(x) for x in fits[1].errors.values()) and "±" not in str(fits[1])
+    assert np.isnan(fits[1].correlation).all() and fits[1].undetermined == []
+
+
 def test_adam_reduces_the_loss_and_is_reproducible():
     seen = []
     arguments = {"bounds": BOUNDS, "segment": 5, "iterations": 15, "minibatch": 6, "seed": 3}
