@@ -70,7 +70,9 @@ def main(argv=None):
                 "seconds": float(np.median(solved)) if solved else None,
                 "planning": planning(x[0] for x in turns[axis]),
             }
-            print(f"die about {axis}: {len(solved)} of {len(seeds)} solved, {numbers[f'die_{axis}']}")
+            print(
+                f"die about {axis}: {len(solved)} of {len(seeds)} solved, {numbers[f'die_{axis}']}"
+            )
             checks.above(f"die about {axis}: solved", len(solved), bounds["solved"] - 0.5)
     else:
         numbers["note"] = "Without the package myosuite there is no die."
