@@ -18,7 +18,7 @@ class Task:
     cost: list
     horizon: int
     knots: int
-    budget: int  # of a plan, in rollouts: run.py, spent()
+    budget: int  # of a plan, in rollouts of two cores: run.py, spent()
     quick: int  # the same of a short run
     speed: float  # standard deviation of the start's velocities [m/s or rad/s]
     rate: float
@@ -49,8 +49,8 @@ PUSHER = Task(
     ],
     horizon=200,
     knots=10,
-    budget=2000,
-    quick=400,
+    budget=1000,
+    quick=150,
     speed=0.01,
     rate=0.05,
     sigma=0.4,
@@ -67,8 +67,8 @@ ARM = Task(
     ],
     horizon=300,
     knots=10,
-    budget=800,
-    quick=200,
+    budget=400,
+    quick=80,
     speed=0.2,
     rate=0.05,
     sigma=0.2,
@@ -90,8 +90,8 @@ ONE_LEG = Task(
     ],
     horizon=120,
     knots=12,
-    budget=1200,
-    quick=200,
+    budget=600,
+    quick=80,
     speed=0.02,
     rate=0.05,
     sigma=0.2,

@@ -65,7 +65,7 @@ class Die:
         return matrix.reshape(3, 3) @ self.turned
 
     def cost(self, target: np.ndarray) -> list:
-        """Squared distances of the centre, and of a point on each axis, from where they are to be."""
+        """Squared distances of the centre and of a point on each axis from their targets."""
         terms = [diffmj.Distance("body:Object", self.place, weight=80.0)]
         for point, turned in zip(np.eye(3), target.T, strict=True):
             to = self.place + ARM * turned

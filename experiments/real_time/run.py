@@ -51,8 +51,7 @@ def main(argv=None):
     options = common.arguments(__doc__, argv)
     expected, checks = common.expected(__file__), common.Checks()
     bounds = expected["quick" if options.quick else "full"]
-    seeds = range(bounds["seeds"])
-    reached = [arm.reach(seed, options.nthread) for seed in seeds]
+    reached = [arm.reach(seed, options.nthread) for seed in range(bounds["goals"])]
     worst = max(float(errors[-1]) for _, errors in reached)
     numbers = {"arm": {"error": worst, "planning": planning(run for run, _ in reached)}}
     print(f"arm: at most {1000 * worst:.2g} mm off, {numbers['arm']['planning']:.1f} ms a plan")
@@ -60,7 +59,7 @@ def main(argv=None):
 
     turns = {}
     if die.available():
-        hand = die.Die()
+        hand, seeds = die.Die(), range(bounds["starts"])
         for axis in bounds["axes"]:
             turns[axis] = [
                 hand.turn(axis, seed, bounds["seconds"], options.nthread) for seed in seeds
@@ -71,7 +70,9 @@ def main(argv=None):
                 "seconds": float(np.median(solved)) if solved else None,
                 "planning": planning(x[0] for x in turns[axis]),
             }
-            print(f"die about {axis}: {len(solved)} of {len(seeds)} solved, {numbers[f'die_{axis}']}")
+            print(
+                f"die about {axis}: {len(solved)} of {len(seeds)} solved, {numbers[f'die_{axis}']}"
+            )
             checks.above(f"die about {axis}: solved", len(solved), bounds["solved"] - 0.5)
     else:
         numbers["note"] = "Without the package myosuite there is no die."

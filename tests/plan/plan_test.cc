@@ -302,5 +302,38 @@ TEST(Planner, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW((void)interpolation_from_name("quintic"), InputError);
 }
 
+// A wall on the straight way: gradients stay before it, the hybrid finds the way round and arrives.
+TEST(Planner, HybridGoesAroundAWall) {
+  const Model m = Model::from_xml(R"(<mujoco><option timestep="0.02" gravity="0 0 0"/><worldbody>
+    <geom type="box" size="0.02 0.2 0.1" pos="0.4 0 0"/>
+    <body name="ball"><joint name="x" type="slide" axis="1 0 0" damping="2"/>
+      <joint name="y" type="slide" axis="0 1 0" damping="2"/>
+      <geom size="0.05" mass="0.5"/></body></worldbody>
+    <actuator><motor joint="x" ctrlrange="-3 3"/><motor joint="y" ctrlrange="-3 3"/></actuator>
+    </mujoco>)");
+  const Cost to_goal(
+      m, {{.of = Distance{{.kind = Frame::Kind::kBody, .name = "ball"}, {.pos = {0.8, 0, 0}}},
+           .weight = 1,
+           .terminal = 1}});
+  PlanOptions o{.method = PlanMethod::kGradient, .horizon = 60, .knots = 6, .iterations = 200};
+  Planner gradient(m, to_goal, o);
+  const double before_wall = gradient.plan({}).cost;
+  o.method = PlanMethod::kHybrid;
+  o.iterations = 8;
+  o.samples = 16;
+  o.refined = 1;
+  o.rounds = 12;
+  o.sigma = 0.6;
+  std::vector<Plan> plans;
+  for (const int nthread : {1, 2, 5}) {
+    o.nthread = nthread;
+    Planner hybrid(m, to_goal, o);
+    plans.push_back(hybrid.plan({}));
+  }
+  EXPECT_LT(plans[0].cost, 0.6 * before_wall);
+  EXPECT_EQ(plans[0].ctrl, plans[1].ctrl);
+  EXPECT_EQ(plans[0].ctrl, plans[2].ctrl);
+}
+
 }  // namespace
 }  // namespace diffmj
