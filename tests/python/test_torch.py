@@ -205,7 +205,7 @@ class Calls:
 def test_vmap_of_humanoids_is_one_batch(humanoid, monkeypatch):
     rollout = diffmj.torch.Rollout(humanoid, ("qpos",))
     rng = np.random.default_rng(0)
-    B, nstep = 16, 5
+    B, nstep = 64, 5
     ctrl = 0.1 * rng.standard_normal((nstep, humanoid.nu))
     qvel = 0.1 * rng.standard_normal((B, humanoid.nv))
     weights = rng.standard_normal((nstep + 1, humanoid.nq))
