@@ -118,8 +118,11 @@ class ArrayFunction:
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         raise NotImplementedError
 
-    def evaluate(self, nstep: int, dtype: Any, flat: list[Any]) -> tuple[list[Any], Any]:
-        """From inputs and params to outputs, all of one dimension, and a flag of shape (1,)."""
+    def evaluate(
+        self, nstep: int, dtype: Any, inputs: dict[str, Any], params: list[Any]
+    ) -> tuple[list[Any], Any]:
+        """From the inputs that are given, and params, to outputs, all of one dimension, and a flag
+        of shape (1,)."""
         raise NotImplementedError
 
     # what follows from it
@@ -132,14 +135,12 @@ class ArrayFunction:
         steps = self._nstep(arrays, nstep)
         values = self._params(params)
         dtype = self.common_dtype([*arrays.values(), *values])
-        nothing = self.zeros(0, dtype)
+        inputs = {name: self._flat(name, self.cast(x, dtype), steps) for name, x in arrays.items()}
         flat = [
-            self._flat(name, self.cast(arrays[name], dtype), steps) if name in arrays else nothing
-            for name in INPUTS
+            self.cast(x, dtype).reshape((math.prod(self.param_shapes[name]),))
+            for name, x in zip(self.params, values, strict=True)
         ]
-        for name, x in zip(self.params, values, strict=True):
-            flat.append(self.cast(x, dtype).reshape((math.prod(self.param_shapes[name]),)))
-        out, ok = self.evaluate(steps, dtype, flat)
+        out, ok = self.evaluate(steps, dtype, inputs, flat)
         shaped = {}
         for name, x in zip(self.outputs, out, strict=True):
             row = self.output_shapes[name]

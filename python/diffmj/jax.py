@@ -104,8 +104,14 @@ class _Function(ArrayFunction):
         return jnp.broadcast_to(x, shape)
 
     def evaluate(
-        self, nstep: int, dtype: np.dtype[Any], flat: list[jax.Array]
+        self,
+        nstep: int,
+        dtype: np.dtype[Any],
+        inputs: dict[str, jax.Array],
+        params: list[jax.Array],
     ) -> tuple[list[jax.Array], jax.Array]:
+        nothing = jnp.zeros(0, dtype)
+        flat = [*(inputs.get(name, nothing) for name in INPUTS), *params]
         key = (nstep, dtype)
         if key not in self._compiled:
             self._compiled[key] = _differentiable(self, nstep, dtype)

@@ -109,33 +109,47 @@ class _Function(ArrayFunction):
         return x.expand(shape)
 
     def evaluate(
-        self, nstep: int, dtype: torch.dtype, flat: list[torch.Tensor]
+        self,
+        nstep: int,
+        dtype: torch.dtype,
+        inputs: dict[str, torch.Tensor],
+        params: list[torch.Tensor],
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        if not inputs and not params:
+            inputs = {"qpos": torch.zeros(0, dtype=dtype, device="cpu")}  # says the type
+        # only what is given, with its place: every tensor costs PyTorch some microseconds
+        given = [_INDEX[name] for name in inputs]
+        given += [len(INPUTS) + k for k in range(len(params))]
+        flat = [*inputs.values(), *params]
         keep_tape = torch.is_grad_enabled()
         if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
             # PyTorch compiles a batch of operators, but not one of autograd.Functions
-            out = _rollout(self.handle, nstep, flat, keep_tape)
+            out = _rollout(self.handle, nstep, flat, given, keep_tape)
         else:
             # and torch.func differentiates these, but not operators
-            out = _Rollout.apply(self.handle, nstep, keep_tape, *flat)
+            out = _Rollout.apply(self.handle, nstep, tuple(given), keep_tape, *flat)
         *outputs, ok, _ = out
         return outputs, ok
 
+
+_INDEX = {name: k for k, name in enumerate(INPUTS)}
 
 # the extension's
 _rollout_call = _diffmj.ArrayRollout.rollout
 _pullback_call = _diffmj.ArrayRollout.pullback
 
 # Of every tensor the last dimension holds the numbers of one rollout; those before it are a batch,
-# in which an input of size 1 is shared.
+# in which an input of size 1 is shared. given: what the inputs are, as places in INPUTS and, after
+# them, the params. outputs: which ones the cotangents are of. wanted: inputs whose gradients are
+# returned.
 _library = torch.library.Library("diffmj", "DEF")
 _library.define(
-    "rollout(int handle, SymInt nstep, Tensor[] inputs, bool keep_tape) -> Tensor[]",
+    "rollout(int handle, SymInt nstep, Tensor[] inputs, int[] given, bool keep_tape) -> Tensor[]",
     tags=(torch.Tag.needs_contiguous_strides,),
 )
 _library.define(
-    "rollout_pullback(int handle, SymInt nstep, Tensor[] inputs, Tensor tape, Tensor[] cotangents, "
-    "bool[] wanted) -> Tensor[]",
+    "rollout_pullback(int handle, SymInt nstep, Tensor[] inputs, int[] given, Tensor tape, "
+    "Tensor[] cotangents, int[] outputs, int[] wanted) -> Tensor[]",
     tags=(torch.Tag.needs_contiguous_strides,),
 )
 _rollout = torch.ops.diffmj.rollout.default
@@ -154,15 +168,8 @@ def _batch(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _numbers(tensor: torch.Tensor) -> np.ndarray:
-    """In place if the tensor is contiguous."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    return tensor.contiguous().numpy()
-
-
 def _empty_outputs(
-    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+    handle: int, nstep: int, inputs: list[torch.Tensor], given: list[int], keep_tape: bool
 ) -> list[torch.Tensor]:
     *sizes, flag, tape = _find(handle).sizes(nstep, keep_tape)
     batch = _batch(inputs)
@@ -175,27 +182,44 @@ def _empty_gradients(
     handle: int,
     nstep: int,
     inputs: list[torch.Tensor],
+    given: list[int],
     tape: torch.Tensor,
     cotangents: list[torch.Tensor],
-    wanted: list[bool],
+    outputs: list[int],
+    wanted: list[int],
 ) -> list[torch.Tensor]:
     batch = _batch([*inputs, tape, *cotangents])
-    with_gradient = [*inputs[:NGRADIENT], *inputs[len(INPUTS) :]]
-    return [
-        x.new_empty((*batch, x.shape[-1] if is_wanted else 0))
-        for x, is_wanted in zip(with_gradient, wanted, strict=True)
-    ]
+    return [inputs[k].new_empty((*batch, inputs[k].shape[-1])) for k in wanted]
+
+
+def _numbers(tensor: torch.Tensor) -> np.ndarray:
+    """In place if the tensor is contiguous."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return tensor.contiguous().numpy()
+
+
+def _placed(
+    tensors: Sequence[torch.Tensor], places: Sequence[int], count: int, batch: tuple[int, ...]
+) -> list[np.ndarray]:
+    """Arrays at their places; the others have no numbers."""
+    out = [np.empty((*batch, 0))] * count
+    for k, x in zip(places, tensors, strict=True):
+        out[k] = _numbers(x)
+    return out
 
 
 def _run_rollout(
-    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+    handle: int, nstep: int, inputs: list[torch.Tensor], given: list[int], keep_tape: bool
 ) -> list[torch.Tensor]:
+    function = _find(handle)
     try:
-        out = _empty_outputs(handle, nstep, inputs, keep_tape)
+        out = _empty_outputs(handle, nstep, inputs, given, keep_tape)
     except RuntimeError as error:  # of PyTorch's allocator
         raise OutOfMemoryError(f"rollout: {error}") from error
-    given = [_numbers(x) for x in inputs]
-    _rollout_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
+    shared = (1,) * (inputs[0].dim() - 1)
+    arrays = _placed(inputs, given, len(INPUTS) + len(function.params), shared)
+    _rollout_call(function.array, nstep, arrays, [x.numpy() for x in out])
     return out
 
 
@@ -203,13 +227,23 @@ def _run_pullback(
     handle: int,
     nstep: int,
     inputs: list[torch.Tensor],
+    given: list[int],
     tape: torch.Tensor,
     cotangents: list[torch.Tensor],
-    wanted: list[bool],
+    outputs: list[int],
+    wanted: list[int],
 ) -> list[torch.Tensor]:
-    out = _empty_gradients(handle, nstep, inputs, tape, cotangents, wanted)
-    given = [_numbers(x) for x in (*inputs, tape, *cotangents)]
-    _pullback_call(_find(handle).array, nstep, given, [x.numpy() for x in out])
+    function = _find(handle)
+    out = _empty_gradients(handle, nstep, inputs, given, tape, cotangents, outputs, wanted)
+    shared = (1,) * (inputs[0].dim() - 1)
+    nparam, nconstant = len(function.params), len(INPUTS) - NGRADIENT
+    arrays = _placed(inputs, given, len(INPUTS) + nparam, shared)
+    arrays.append(_numbers(tape))
+    arrays += _placed(cotangents, outputs, len(function.outputs), shared)
+    places = [given[k] if given[k] < NGRADIENT else given[k] - nconstant for k in wanted]
+    batch = _batch([*inputs, tape, *cotangents])
+    gradients = _placed(out, places, NGRADIENT + nparam, batch)
+    _pullback_call(function.array, nstep, arrays, gradients)
     return out
 
 
@@ -227,8 +261,10 @@ def _batch_first(tensors: Sequence[torch.Tensor], dims: Sequence[int | None]) ->
 
 
 @torch.library.register_vmap("diffmj::rollout", lib=_library)
-def _rollout_vmap(info: Any, in_dims: Any, handle: int, nstep: int, inputs: Any, keep: bool) -> Any:
-    out = _rollout(handle, nstep, _batch_first(inputs, in_dims[2]), keep)
+def _rollout_vmap(
+    info: Any, in_dims: Any, handle: int, nstep: int, inputs: Any, given: list[int], keep: bool
+) -> Any:
+    out = _rollout(handle, nstep, _batch_first(inputs, in_dims[2]), given, keep)
     return out, [0] * len(out)
 
 
@@ -239,16 +275,20 @@ def _pullback_vmap(
     handle: int,
     nstep: int,
     inputs: Any,
+    given: list[int],
     tape: Any,
     cotangents: Any,
-    wanted: list[bool],
+    outputs: list[int],
+    wanted: list[int],
 ) -> Any:
     out = _rollout_pullback(
         handle,
         nstep,
         _batch_first(inputs, in_dims[2]),
-        _batch_first([tape], in_dims[3:4])[0],
-        _batch_first(cotangents, in_dims[4]),
+        given,
+        _batch_first([tape], in_dims[4:5])[0],
+        _batch_first(cotangents, in_dims[5]),
+        outputs,
         wanted,
     )
     return out, [0] * len(out)
@@ -260,21 +300,23 @@ class _Rollout(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(handle: int, nstep: int, keep_tape: bool, *inputs: torch.Tensor) -> Any:
-        return tuple(_rollout(handle, nstep, list(inputs), keep_tape))
+    def forward(
+        handle: int, nstep: int, given: tuple[int, ...], keep_tape: bool, *inputs: torch.Tensor
+    ) -> Any:
+        return tuple(_rollout(handle, nstep, list(inputs), list(given), keep_tape))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        handle, nstep, _, *tensors = inputs
+        handle, nstep, given, _, *tensors = inputs
         ctx.function = function = _find(handle)  # alive until the backward pass
-        needed = zip(INPUTS, ctx.needs_input_grad[3:], tensors, strict=False)
-        for name, is_needed, x in needed:
+        for k, is_needed, x in zip(given, ctx.needs_input_grad[4:], tensors, strict=True):
+            name = INPUTS[k] if k < len(INPUTS) else ""
             if is_needed and name in REFUSED and x.shape[-1] > 0:
                 raise UnsupportedError(
                     f"{function.who}: there is no gradient in {name}; pass {name}.detach() if it "
                     "is to be a constant"
                 )
-        ctx.handle, ctx.nstep = handle, nstep
+        ctx.handle, ctx.nstep, ctx.given = handle, nstep, given
         constant = [
             x for name, x in zip(function.outputs, output, strict=False) if name == "qacc_warmstart"
         ]
@@ -285,30 +327,25 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *bars: Any) -> Any:
         *inputs, tape = ctx.saved_tensors
-        needed = ctx.needs_input_grad[3:]
-        if all(bar is None for bar in bars[:-2]):
-            return None, None, None, *(None for _ in inputs)
-        nothing = inputs[0].new_zeros((*[1] * (inputs[0].dim() - 1), 0))
-        cotangents = [nothing if bar is None else bar for bar in bars[:-2]]
-        wanted = [*needed[:NGRADIENT], *needed[len(INPUTS) :]]
-        if torch._C._are_functorch_transforms_active():
-            gradients = _Pullback.apply(
-                ctx.handle, ctx.nstep, tuple(wanted), len(inputs), *inputs, tape, *cotangents
-            )
-        else:
-            gradients = _rollout_pullback(ctx.handle, ctx.nstep, inputs, tape, cotangents, wanted)
-        constant = [None] * (len(INPUTS) - NGRADIENT)
-        all_gradients = [*gradients[:NGRADIENT], *constant, *gradients[NGRADIENT:]]
-        return (
-            None,
-            None,
-            None,
-            *(
+        gradients: list[Any] = [None] * len(inputs)
+        outputs = [k for k, bar in enumerate(bars[:-2]) if bar is not None]
+        wanted = [
+            k
+            for k, is_needed in enumerate(ctx.needs_input_grad[4:])
+            if is_needed and not NGRADIENT <= ctx.given[k] < len(INPUTS)
+        ]
+        if outputs and wanted:
+            cotangents = [bars[k] for k in outputs]
+            places = ctx.given, tuple(outputs), tuple(wanted)
+            if torch._C._are_functorch_transforms_active():
+                tensors = (*inputs, tape, *cotangents)
+                found = _Pullback.apply(ctx.handle, ctx.nstep, *places, *tensors)
+            else:
+                found = _pull(ctx.handle, ctx.nstep, *places, inputs, tape, cotangents)
+            for k, gradient in zip(wanted, found, strict=True):
                 # what a batch shares has the sum of its gradients
-                g.sum_to_size(x.shape) if is_needed and g is not None else None
-                for g, x, is_needed in zip(all_gradients, inputs, needed, strict=True)
-            ),
-        )
+                gradients[k] = gradient.sum_to_size(inputs[k].shape)
+        return None, None, None, None, *gradients
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -329,17 +366,45 @@ class _RolloutAlone(torch.autograd.Function):
     jvp = staticmethod(_Rollout.jvp)
 
 
+def _pull(
+    handle: int,
+    nstep: int,
+    given: tuple[int, ...],
+    outputs: tuple[int, ...],
+    wanted: tuple[int, ...],
+    inputs: Sequence[torch.Tensor],
+    tape: torch.Tensor,
+    cotangents: Sequence[torch.Tensor],
+) -> list[torch.Tensor]:
+    return _rollout_pullback(
+        handle,
+        nstep,
+        list(inputs),
+        list(given),
+        tape,
+        list(cotangents),
+        list(outputs),
+        list(wanted),
+    )
+
+
 class _Pullback(torch.autograd.Function):
     """The operator `rollout_pullback`, which has no derivative."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(handle: int, nstep: int, wanted: Any, ninput: int, *tensors: torch.Tensor) -> Any:
-        inputs, tape, cotangents = tensors[:ninput], tensors[ninput], tensors[ninput + 1 :]
-        return tuple(
-            _rollout_pullback(handle, nstep, list(inputs), tape, list(cotangents), list(wanted))
-        )
+    def forward(
+        handle: int,
+        nstep: int,
+        given: tuple[int, ...],
+        outputs: tuple[int, ...],
+        wanted: tuple[int, ...],
+        *tensors: torch.Tensor,
+    ) -> Any:
+        n = len(given)
+        places = given, outputs, wanted
+        return tuple(_pull(handle, nstep, *places, tensors[:n], tensors[n], tensors[n + 1 :]))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -347,20 +412,19 @@ class _Pullback(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *bars: Any) -> Any:
-        raise UnsupportedError(
-            "Rollout: there is no second derivative; a gradient cannot be differentiated again"
-        )
+        raise UnsupportedError(_NO_SECOND_DERIVATIVE)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise UnsupportedError(
-            "Rollout: there is no second derivative; a gradient cannot be differentiated again"
-        )
+        raise UnsupportedError(_NO_SECOND_DERIVATIVE)
 
 
 _NO_FORWARD_MODE = (
     "Rollout: there is no forward mode (jvp, jacfwd, hessian); use backward, torch.func.grad or "
     "torch.func.jacrev"
+)
+_NO_SECOND_DERIVATIVE = (
+    "Rollout: there is no second derivative; a gradient cannot be differentiated again"
 )
 
 
@@ -381,27 +445,29 @@ def _is_differentiated(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def _rollout_autograd(
-    handle: int, nstep: int, inputs: list[torch.Tensor], keep_tape: bool
+    handle: int, nstep: int, inputs: list[torch.Tensor], given: list[int], keep_tape: bool
 ) -> list[torch.Tensor]:
     if _is_differentiated(inputs):
-        return list(_RolloutAlone.apply(handle, nstep, keep_tape, *inputs))
+        return list(_RolloutAlone.apply(handle, nstep, tuple(given), keep_tape, *inputs))
     with torch._C._AutoDispatchBelowAutograd():
-        return _rollout(handle, nstep, inputs, keep_tape)
+        return _rollout(handle, nstep, inputs, given, keep_tape)
 
 
 def _pullback_autograd(
     handle: int,
     nstep: int,
     inputs: list[torch.Tensor],
+    given: list[int],
     tape: torch.Tensor,
     cotangents: list[torch.Tensor],
-    wanted: list[bool],
+    outputs: list[int],
+    wanted: list[int],
 ) -> list[torch.Tensor]:
     if _is_differentiated([*inputs, *cotangents]):
-        tensors = (*inputs, tape, *cotangents)
-        return list(_Pullback.apply(handle, nstep, tuple(wanted), len(inputs), *tensors))
+        places = tuple(given), tuple(outputs), tuple(wanted)
+        return list(_Pullback.apply(handle, nstep, *places, *inputs, tape, *cotangents))
     with torch._C._AutoDispatchBelowAutograd():
-        return _rollout_pullback(handle, nstep, inputs, tape, cotangents, wanted)
+        return _rollout_pullback(handle, nstep, inputs, given, tape, cotangents, outputs, wanted)
 
 
 _library.impl("rollout", _rollout_autograd, "Autograd")

@@ -143,7 +143,7 @@ def test_sensors_and_body_forces_have_the_bits_of_backward():
 def test_jit_vmap_grad_of_humanoids_is_one_batch(humanoid):
     rollout = diffmj.jax.Rollout(humanoid, ("qpos",))
     rng = np.random.default_rng(0)
-    B, nstep = 16, 5
+    B, nstep = 64, 5
     ctrl = 0.1 * rng.standard_normal((nstep, humanoid.nu))
     qvel = 0.1 * rng.standard_normal((B, humanoid.nv))
     weights = rng.standard_normal((nstep + 1, humanoid.nq))
