@@ -20,7 +20,8 @@ from experiments.cube_side import run as cube_side
 from experiments.tossed_cube import BOUNDS, INTERVAL, SUBSTEPS, TUNED
 
 CONE = "pyramidal"  # of the fits of the side alone, as in experiments/cube_side
-STRIDE = 24
+STRIDE = 24  # rows between starts of segments
+PATIENCE = 20
 
 # position, and the columns of the rotation matrix; weights are those of tossed_cube.weighted
 SENSORS = ("FRAMEPOS", "FRAMEXAXIS", "FRAMEYAXIS", "FRAMEZAXIS")
@@ -96,23 +97,22 @@ def by_sysid(params, residual_fn, iterations: int, most_seconds: float = np.inf)
     }
 
 
-def side_from(start: float, recordings, iterations: int, nthread: int) -> dict:
-    """The side alone, from `start` [mm]: at most so many iterations of mujoco.sysid; by diffmj with
-    contacts from distance, as in experiments/cube_side."""
+def side_from(start: float, recordings, stride: int, iterations: int, nthread: int) -> dict:
+    """The side alone, from `start` [mm], as in experiments/cube_side with contacts from distance;
+    mujoco.sysid has so many iterations, and PATIENCE times the time of diffmj."""
     values = {"side": start / 1e3}
-    params, residual_fn = problem(recordings, values, cube_side.SEGMENT, STRIDE, CONE)
-    theirs = by_sysid(params, residual_fn, iterations)
     begin = time.perf_counter()
     fit = diffmj.identify(
         tossed_cube.build(CONE),
         values,
         tossed_cube.weighted(recordings),
-        bounds={"side": BOUNDS["side"]},
+        bounds={"side": (0, np.inf)},
         segment=cube_side.SEGMENT,
-        stride=STRIDE,
+        stride=stride,
         targets=["qpos"],
         iterations=22,
         rate=0.05,
+        errors=False,
         nthread=nthread,
         simulator=cube_side.KINDS["Euler with CFD"],
     )
@@ -121,6 +121,8 @@ def side_from(start: float, recordings, iterations: int, nthread: int) -> dict:
         "evaluations": len(fit.history),
         "values": fit.values,
     }
+    params, residual_fn = problem(recordings, values, cube_side.SEGMENT, stride, CONE)
+    theirs = by_sysid(params, residual_fn, iterations, PATIENCE * ours["seconds"])
     out = {"mujoco.sysid": theirs, "diffmj": ours}
     for row in out.values():
         row["side"] = 1e3 * row["values"]["side"]
@@ -165,13 +167,17 @@ def together(recordings, unseen, quick: bool, nthread: int) -> dict:
 
 
 def fits(quick: bool, nthread: int) -> dict:
-    """Both, of the same tosses."""
+    """Both."""
+    truth = TUNED | {"side": tossed_cube.SIDE}
+    one = tossed_cube.tosses(3 if quick else cube_side.TOSSES, truth, CONE)
+    starts, stride, iterations = (
+        ((120,), STRIDE, 4) if quick else (cube_side.STARTS, cube_side.STRIDE, 30)
+    )
     count, fitted = (8, 3) if quick else (60, 20)
     data = tossed_cube.tosses(count, HOLLOW, "elliptic")
     some, unseen = data.recordings[-fitted:], data.recordings[:-fitted]
-    starts, iterations = ((120,), 4) if quick else (cube_side.STARTS, 30)
     return {
         "data": data.name,
-        "side": {str(x): side_from(x, some, iterations, nthread) for x in starts},
+        "side": {str(x): side_from(x, one.recordings, stride, iterations, nthread) for x in starts},
         "all": together(some, unseen, quick, nthread),
     }

@@ -4,8 +4,8 @@
    Jacobian of the residual by mujoco.sysid's differences and by diffmj, and one gradient by diffmj,
    over the number of parameters.
 2. Fits of few and of many of these parameters from the same start: time, evaluations, error.
-3. The tossed cube (experiments/tossed_cube.py): its side alone from starts that are far off, and all
-   its parameters together, judged by whole tosses that no fit has seen.
+3. The tossed cube (experiments/tossed_cube.py): its side alone from starts that are far off, and
+   all its parameters together, judged by whole tosses that no fit has seen.
 Times are of one run on one machine: their ratios count. The checks look at errors alone.
 """
 
@@ -66,7 +66,7 @@ def costs(number, nstep, repeats, nthread):
     row["differences"], numeric = seconds(differences, repeats)
     row["differences / gradient"] = row["differences"] / row["gradient"]
     at = x + 1e-3 * (repeats - 1)
-    # where the constraint solver iterates once more or less, they have its noise over a step of 1e-8
+    # where the constraint solver iterates once more or less, its noise is over a step of 1e-8
     apart = np.abs(numeric - J) / np.abs(J).max()
     row["typical error of differences"] = float(np.quantile(apart, 0.9))
     row["largest error of differences"] = float(apart.max())

@@ -58,8 +58,8 @@ def identify(
         print(fit)
 
     Recordings are cut into short segments. Each starts at a recorded state; the loss is the mean
-    over segments of ½ Σ weight residual² (or of another `loss`), and its gradient goes through all that MuJoCo's compiler
-    derives from the parameters.
+    over segments of ½ Σ weight residual² (or of another `loss`), and its gradient goes through all
+    that MuJoCo's compiler derives from the parameters.
 
     Args:
         model: an MJCF, a function from a dict of numbers to a model, or a `ParametricSimulator`.

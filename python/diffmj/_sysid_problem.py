@@ -234,8 +234,8 @@ class Problem:
     def _directional(
         self, group: Group, number: int, x: Array, y: Signals, state_dot: Array, sensor_dot: Array
     ) -> Array:
-        """Derivatives of F along the tangents (n, rows, numbers) of its arguments, by differences of
-        F alone."""
+        """Derivatives of F along the tangents (n, rows, numbers) of its arguments, by differences
+        of F alone."""
         columns = []
         for k in range(x.size):
             # without parameters of its own F is affine in signals: every step is exact
