@@ -261,7 +261,7 @@ def test_masked_arrays_are_refused(pendulum):
 def test_bad_linearize(pendulum):
     with pytest.raises(diffmj.InputError, match=r"linearize: ctrl has shape \(4,\)"):
         pendulum.linearize(ctrl=np.zeros(4))
-    with pytest.raises(diffmj.InputError, match=r"linearize: .* a batch of 2, but .* of 3"):
+    with pytest.raises(diffmj.InputError, match=r"linearize: .* a batch of 3, but .* of 2"):
         pendulum.linearize(qpos=np.zeros((2, 1)), qvel=np.zeros((3, 1)))
     with pytest.raises(diffmj.InputError, match="qvel"):
         pendulum.linearize(qvel=[np.nan])
