@@ -126,7 +126,7 @@ def test_what_is_wrong_is_named(sim, trajectory):
         trajectory.forward(params={"mass": np.ones(3)})
     with pytest.raises(diffmj.InputError, match="not finite"):
         trajectory.forward(qvel=np.full(sim.nv, np.nan))
-    with pytest.raises(diffmj.InputError, match="linearize: .* 2 steps, expected one"):
+    with pytest.raises(diffmj.InputError, match=r"linearize: .* 2 steps, expected one"):
         sim.linearize(ctrl=np.ones((3, 2, sim.nu)))
     with pytest.raises(diffmj.InputError, match="qpos has shape"):
         sim.linearize(qpos=np.ones(3))
