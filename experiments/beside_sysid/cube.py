@@ -21,7 +21,7 @@ from experiments.tossed_cube import BOUNDS, INTERVAL, SUBSTEPS, TUNED
 
 CONE = "pyramidal"  # of the fits of the side alone, as in experiments/cube_side
 STRIDE = 24  # rows between starts of segments
-PATIENCE = 20
+PATIENCE = 5
 
 # position, and the columns of the rotation matrix; weights are those of tossed_cube.weighted
 SENSORS = ("FRAMEPOS", "FRAMEXAXIS", "FRAMEYAXIS", "FRAMEZAXIS")
@@ -34,6 +34,7 @@ def problem(
     segment: int,
     stride: int,
     cone: str,
+    nthread: int,
 ):
     """Parameters at the start, and the residual of the segments that `diffmj.identify` compares,
     with its weights."""
@@ -78,7 +79,7 @@ def problem(
         models_sequences=[sequences],
         build_model=build_model,
         modify_residual=weighted,
-        n_threads=1,  # a call is one short rollout per point
+        n_threads=nthread,
     )
     return params, residual
 
@@ -121,7 +122,7 @@ def side_from(start: float, recordings, stride: int, iterations: int, nthread: i
         "evaluations": len(fit.history),
         "values": fit.values,
     }
-    params, residual_fn = problem(recordings, values, cube_side.SEGMENT, stride, CONE)
+    params, residual_fn = problem(recordings, values, cube_side.SEGMENT, stride, CONE, nthread)
     theirs = by_sysid(params, residual_fn, iterations, PATIENCE * ours["seconds"])
     out = {"mujoco.sysid": theirs, "diffmj": ours}
     for row in out.values():
@@ -147,7 +148,7 @@ def together(recordings, unseen, quick: bool, nthread: int) -> dict:
         "evaluations": len(found.path),
         "values": found.values,
     }
-    params, residual_fn = problem(recordings, values, 4, STRIDE, cone)
+    params, residual_fn = problem(recordings, values, 4, STRIDE, cone, nthread)
     out = {
         "diffmj": ours,
         "mujoco.sysid, same time": by_sysid(params, residual_fn, 50, ours["seconds"]),
