@@ -433,9 +433,9 @@ void FieldMatrix::equality(int i, int nrow) {
 
   find_chain(body[0], body[1]);
   const auto n = static_cast<Eigen::Index>(chain_.size());
-  left_.setZero(n, nrow + 12);
-  right_.setZero(nrow + 12, n);
-  velocity_.setZero(nrow, n);
+  Eigen::Map<Matrix> left = left_.shaped(n, nrow + 12), right = right_.shaped(nrow + 12, n),
+                     velocity = velocity_.shaped(nrow, n);
+  for (auto* x : {&left, &right, &velocity}) x->setZero();
   const auto for_each_side = [&](auto&& fn) {
     for (Eigen::Index c = 0; c < n; c++) {
       for (int side = 0; side < 2; side++) {
@@ -454,11 +454,11 @@ void FieldMatrix::equality(int i, int nrow) {
     for_each_side([&](Eigen::Index c, int side, const Dof& dof) {
       const auto b = at(body[side]);
       const Vector6 &V = s.V.X[b], &V_bar = s.V.X_bar[b], &A_bar = s.A_bar[b];
-      left_(c, k) += s.L.X_bar[b].dot(dof.S);
-      right_(k, c) += s.W[b].dot(dof.S) + V_bar.dot(cross_motion(dof.S, V) + dof.u) +
-                      s.Q.X_bar[b].dot(cross_motion(dof.S, s.Q.X[b] - dof.Q)) +
-                      A_bar.dot(cross_motion(dof.S, s.A[b]) + dof.w + cross_motion(dof.u, V));
-      velocity_(k, c) += V_bar.dot(dof.S) + A_bar.dot(cross_motion(dof.S, V) + dof.u_v);
+      left(c, k) += s.L.X_bar[b].dot(dof.S);
+      right(k, c) += s.W[b].dot(dof.S) + V_bar.dot(cross_motion(dof.S, V) + dof.u) +
+                     s.Q.X_bar[b].dot(cross_motion(dof.S, s.Q.X[b] - dof.Q)) +
+                     A_bar.dot(cross_motion(dof.S, s.A[b]) + dof.w + cross_motion(dof.u, V));
+      velocity(k, c) += V_bar.dot(dof.S) + A_bar.dot(cross_motion(dof.S, V) + dof.u_v);
     });
     clear();
   }
@@ -477,12 +477,12 @@ void FieldMatrix::equality(int i, int nrow) {
     equality_rows_pullback(*impl_, i, *workspace_);
     s.L.X[at(body[side])][m % 6] = 0;
     for_each_side([&](Eigen::Index c, int other, const Dof& dof) {
-      if (other == side) left_(c, nrow + m) += dof.S[m % 6];
-      right_(nrow + m, c) += s.W[at(body[other])].dot(dof.S);
+      if (other == side) left(c, nrow + m) += dof.S[m % 6];
+      right(nrow + m, c) += s.W[at(body[other])].dot(dof.S);
     });
     clear();
   }
-  add_blocks(nrow);
+  add_blocks(left, right, velocity);
 }
 
 // dofs that carry either body, the last first
@@ -498,18 +498,21 @@ void FieldMatrix::find_chain(int body0, int body1) {
   }
 }
 
-// left_ right_ to q, and its first dim columns times velocity_ to v, over the dofs of the chain
-void FieldMatrix::add_blocks(int dim) {
+// left right to q, and the first columns of left times velocity to v, over the dofs of the chain
+void FieldMatrix::add_blocks(const Eigen::Map<Matrix>& left, const Eigen::Map<Matrix>& right,
+                             const Eigen::Map<Matrix>& velocity) {
   const auto n = static_cast<Eigen::Index>(chain_.size());
+  Eigen::Map<Matrix> block = block_.shaped(n, n);
   const auto add = [&](int offset) {
     for (Eigen::Index r = 0; r < n; r++) {
       double* row = G.row(chain_[at(static_cast<int>(r))]).data() + offset;
-      for (Eigen::Index c = 0; c < n; c++) row[chain_[at(static_cast<int>(c))]] += block_(r, c);
+      for (Eigen::Index c = 0; c < n; c++) row[chain_[at(static_cast<int>(c))]] += block(r, c);
     }
   };
-  block_.noalias() = left_ * right_;
+  // without the scratch that Eigen's product of large matrices allocates
+  block.noalias() = left.lazyProduct(right);
   add(0);
-  block_.noalias() = left_.leftCols(dim) * velocity_;
+  block.noalias() = left.leftCols(velocity.rows()).lazyProduct(velocity);
   add(nv_);
 }
 
@@ -676,9 +679,8 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
 
   find_chain(body[0], body[1]);
   const auto n = static_cast<Eigen::Index>(chain_.size());
-  left_.resize(n, dim + 6);
-  right_.resize(dim + 6, n);
-  velocity_.resize(dim, n);
+  Eigen::Map<Matrix> left = left_.shaped(n, dim + 6), right = right_.shaped(dim + 6, n),
+                     velocity = velocity_.shaped(dim, n);
   for (Eigen::Index c = 0; c < n; c++) {
     const Dof& dof = dofs_[at(chain_[at(static_cast<int>(c))])];
     const int sides = side_[at(static_cast<int>(c))];
@@ -705,14 +707,14 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
                       d_v = in_contact(du_v + w_v.cross(dpos) + u_v.cross(turn),
                                        dw_v + w_v.cross(turn)),
                       j = in_contact(u, w);
-    left_.row(c).head(dim) = j.transpose();
-    left_.row(c).segment<3>(dim) = F.cross(w).transpose();
-    left_.row(c).tail<3>() = (F.cross(u) + T.cross(w)).transpose();
-    right_.col(c).head(dim) = s_a * d_a + s_v * d_v + moved[0] * s_r;
-    right_.col(c).tail<6>() = moved.tail<6>();
-    velocity_.col(c) = s_v * j;
+    left.row(c).head(dim) = j.transpose();
+    left.row(c).segment<3>(dim) = F.cross(w).transpose();
+    left.row(c).tail<3>() = (F.cross(u) + T.cross(w)).transpose();
+    right.col(c).head(dim) = s_a * d_a + s_v * d_v + moved[0] * s_r;
+    right.col(c).tail<6>() = moved.tail<6>();
+    velocity.col(c) = s_v * j;
   }
-  add_blocks(dim);
+  add_blocks(left, right, velocity);
 }
 
 // what acts along tendons, with tension T and rows of J:  δ(Jᵀ T) = Jᵀ δT + T ∂J

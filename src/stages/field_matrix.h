@@ -13,6 +13,7 @@
 #ifndef DIFFMJ_STAGES_FIELD_MATRIX_H_
 #define DIFFMJ_STAGES_FIELD_MATRIX_H_
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -60,7 +61,8 @@ class FieldMatrix {
   void equalities();
   void equality(int i, int nrow);
   void find_chain(int body0, int body1);
-  void add_blocks(int dim);
+  void add_blocks(const Eigen::Map<Matrix>& left, const Eigen::Map<Matrix>& right,
+                  const Eigen::Map<Matrix>& velocity);
   void contacts();
   void contact(const mjContact& contact, const Eigen::Matrix<double, 7, 12>& geometry);
   void tendons();
@@ -86,7 +88,15 @@ class FieldMatrix {
   // of one contact or tendon
   std::vector<int> chain_;
   std::vector<int> side_;  // of each dof of the chain: 1, 2 or both
-  Matrix left_, right_, block_, velocity_;
+  // matrices whose sizes change from one to the next, without allocating each time
+  struct Buffer {
+    Eigen::Map<Matrix> shaped(Eigen::Index rows, Eigen::Index columns) {
+      numbers.resize(std::max(numbers.size(), static_cast<size_t>(rows * columns)));
+      return {numbers.data(), rows, columns};
+    }
+    std::vector<double> numbers;
+  };
+  Buffer left_, right_, block_, velocity_;
   // of tendons: dT/dl, dT/dv and the factors of J a and J v in their rows; T is the tension
   struct Tendon {
     double T = 0, by_length = 0, by_velocity = 0, row_a = 0;

@@ -101,6 +101,24 @@ TEST(StepJacobian, IsThatOfPullbacksOfBenchmarkedModels) {
   }
 }
 
+TEST(StepJacobian, AllocatesNothingOnceItHasItsSizes) {
+  for (const Scene& scene : {bench_arm(), humanoid_in_air(), humanoid_on_floor(), box_stack(),
+                             hand_with_object(), zoo("eq_weld"), zoo("contact_plane_ell")}) {
+    SCOPED_TRACE(scene.name);
+    const Trajectory t = rollout(scene.model, scene.input(), 1);
+    WorkspaceLease workspace(scene.model.impl());
+    reset_data(scene.model, t.mocap_pos, t.mocap_quat, *workspace);
+    StepJacobian jacobian;
+    const auto run = [&] {
+      trajectory_step_jacobian(scene.model, t, 0, {}, {.applied = false}, jacobian, *workspace);
+    };
+    run();
+    const size_t before = allocations();
+    run();
+    EXPECT_EQ(allocations() - before, 0U);
+  }
+}
+
 TEST(StepJacobian, OfSurrogateFields) {
   for (const char* name : {"contact_plane", "contact_plane_ell"}) {
     SCOPED_TRACE(name);

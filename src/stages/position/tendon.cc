@@ -352,7 +352,8 @@ void TendonHessian::compute(const mjModel* m, const mjData* d, int tendon, Sweep
                             Matrix& hessian) {
   const int n = m->ten_J_rownnz[tendon], begin = m->tendon_adr[tendon];
   const int* dof = m->ten_J_colind + m->ten_J_rowadr[tendon];
-  hessian.setZero(n, n);
+  if (hessian.rows() < n) hessian.resize(n, n);
+  hessian.topLeftCorner(n, n).setZero();
   if (is_fixed(m, tendon)) return;
   bodies_.clear();
   for (int i = begin; i < begin + m->tendon_num[tendon]; i++) {

@@ -45,8 +45,8 @@ void tendon_pullback(const mjModel* m, const mjData* d, std::span<const TendonBa
 void tendon_direction_pullback(const mjModel* m, const mjData* d, int tendon, double length_bar,
                                CVec y, Vec qpos_bar, Sweep& sweep, const ParameterBar& params);
 
-// ∂J/∂q of one tendon, over the non-zeros of its J both ways: row i is the derivative of J_i. The
-// sweep's W must be 0, and is so again afterwards.
+// ∂J/∂q of one tendon, over the non-zeros of its J both ways, in the first rows and columns of
+// hessian: row i is the derivative of J_i. The sweep's W must be 0, and is so again afterwards.
 class TendonHessian {
  public:
   void compute(const mjModel* m, const mjData* d, int tendon, Sweep& sweep, Matrix& hessian);
