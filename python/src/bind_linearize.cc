@@ -13,6 +13,15 @@ void append(std::vector<double>& to, const std::vector<double>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Of a batch, which of its rollouts failed.
+void require_ok(const char* who, const TrajectoryBatch& batch) {
+  for (size_t i = 0; i < batch.items.size() && batch.items.size() > 1; i++) {
+    if (batch.items[i].ok()) continue;
+    throw InputError(std::string(who) + ": rollout " + std::to_string(i) +
+                     " of the batch did not reach its last step: " + batch.items[i].message);
+  }
+}
+
 std::tuple<Numbers, Numbers, Numbers, Numbers> linearize_inputs(const Model& model,
                                                                 const InputArrays& arrays,
                                                                 size_t batch, bool sensors,
@@ -44,6 +53,7 @@ std::tuple<Numbers, Numbers, Numbers> linearize_trajectories(const Model& model,
                                                              const TrajectoryBatch& batch,
                                                              int nthread,
                                                              const std::vector<Model>& models) {
+  require_ok("linearize", batch);
   Signals signals;
   TrajectoryLinearization all;
   signals.run([&] {
@@ -70,6 +80,7 @@ std::tuple<Numbers, Numbers, Numbers> push_forward(const Model& model, const Tra
                                                    const std::map<std::string, RowArray>& rows,
                                                    const std::map<std::string, RowArray>& params,
                                                    int nthread, const std::vector<Model>& models) {
+  require_ok("forward", batch);
   Signals signals;
   TrajectoryTangents all;
   signals.run([&] {

@@ -113,6 +113,17 @@ def test_one_tangent_and_batches(sim):
     np.testing.assert_allclose(one.qpos, out.qpos[1, 2], rtol=1e-12, atol=1e-14)
 
 
+def test_a_failed_rollout_of_a_batch_is_named(sim):
+    force = np.zeros((2, 4, sim.nv))
+    force[1] = 1e9
+    with pytest.warns(RuntimeWarning, match="rollout 1"):
+        batch = sim.rollout(qfrc_applied=force)
+    with pytest.raises(diffmj.InputError, match="linearize: rollout 1 of the batch did not reach"):
+        batch.linearize()
+    with pytest.raises(diffmj.InputError, match="forward: rollout 1 of the batch did not reach"):
+        batch.forward(qvel=np.ones((2, sim.nv)))
+
+
 def test_what_is_wrong_is_named(sim, trajectory):
     with pytest.raises(diffmj.InputError, match=r"qvel has shape \(3,\), expected \(K, \.\.\.\)"):
         trajectory.forward(qvel=np.ones(3))
