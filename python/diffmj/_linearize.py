@@ -91,10 +91,11 @@ class _Given:
         if array.shape[array.ndim - len(row) :] != row or not (
             single or (len(before) == len(batch) + 1 and before[: len(batch)] == batch)
         ):
-            words = "B, " if batch else ""
+            one = ", ".join(str(size) for size in row)
+            first = "".join(f"{size}, " for size in batch)
             raise InputError(
-                f"forward: {name} has shape {array.shape}, expected ({words}K, ...) = "
-                f"{(*batch, 'K', *row)} for K tangents, or {(*batch, *row)} for one"
+                f"forward: {name} has shape {array.shape}, expected ({first}K, {one}) for K "
+                f"tangents, or {(*batch, *row)} for one"
             )
         count = 1 if single else before[-1]
         if self.count is None:
@@ -131,6 +132,11 @@ def forward(
     }
     known = _diffmj.parameter_names()
     fields = {}
+    if params is not None and not isinstance(params, Mapping):
+        raise InputError(
+            f"forward: params is a {type(params).__name__}, expected a dict from names of fields "
+            "to tangents"
+        )
     for name, value in (params or {}).items():
         if name not in known:
             raise InputError(

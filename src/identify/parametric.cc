@@ -192,6 +192,11 @@ ParametricModel::ParametricModel(BuildModel build, std::span<const double> start
     throw InputError("there are " + std::to_string(impl_->names.size()) + " names, expected " +
                      std::to_string(impl_->start.size()) + ", one per parameter");
   }
+  std::vector<std::string> sorted = impl_->names;
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end()) {
+    throw InputError("parameter '" + *twice + "' is given twice; give each number once");
+  }
   impl_->require(impl_->start);
 }
 

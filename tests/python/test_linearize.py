@@ -125,7 +125,7 @@ def test_a_failed_rollout_of_a_batch_is_named(sim):
 
 
 def test_what_is_wrong_is_named(sim, trajectory):
-    with pytest.raises(diffmj.InputError, match=r"qvel has shape \(3,\), expected \(K, \.\.\.\)"):
+    with pytest.raises(diffmj.InputError, match=r"qvel has shape \(3,\), expected \(K, 10\)"):
         trajectory.forward(qvel=np.ones(3))
     with pytest.raises(diffmj.InputError, match="act has no dimension of tangents"):
         trajectory.forward(qvel=np.ones((2, sim.nv)), act=np.ones(sim.na))
@@ -133,6 +133,8 @@ def test_what_is_wrong_is_named(sim, trajectory):
         trajectory.forward(qvel=np.ones((2, sim.nv)), ctrl=np.ones((3, 6, sim.nu)))
     with pytest.raises(diffmj.InputError, match="give at least one of"):
         trajectory.forward()
+    with pytest.raises(diffmj.InputError, match="params is a list, expected a dict"):
+        trajectory.forward(params=["body_mass"])
     with pytest.raises(diffmj.InputError, match="no parameter 'mass'"):
         trajectory.forward(params={"mass": np.ones(3)})
     with pytest.raises(diffmj.InputError, match="not finite"):

@@ -228,3 +228,12 @@ def test_fields_of_every_rollout():
         many.with_parameters({"body_mass": mass[0]})
     with pytest.raises(diffmj.InputError, match="with values for every rollout"):
         sim.with_parameters({"body_mass": np.zeros((2, 3))})
+
+
+def test_a_parameter_that_is_given_twice_is_refused():
+    arm = """
+    <mujoco><worldbody><body><joint name="e" damping="0.1"/><geom name="b" size="0.1"/></body>
+    </worldbody></mujoco>"""
+    for names in (["e/damping[0]", "e/damping[0]"], ["b/size", "b/size[0]"]):
+        with pytest.raises(diffmj.InputError, match="is given twice"):
+            diffmj.ParametricSimulator(arm, names)
