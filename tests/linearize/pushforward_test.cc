@@ -81,9 +81,9 @@ TEST(Pushforward, IsTheTransposeOfThePullback) {
   for (const std::string& name : zoo_names()) {
     SCOPED_TRACE(name);
     const Scene scene = zoo(name);
-    // controllers are differentiated by differences, of another size in every direction
+    // controllers are differentiated by differences, of another size in every direction: 1e-9 seen
     const bool differences = name == "act_servo" || name == "act_servo_clamp";
-    dot_product_test(scene.model, scene.input(), {}, differences ? 1e-7 : 1e-12);
+    dot_product_test(scene.model, scene.input(), {}, differences ? 1e-8 : 1e-12);
   }
 }
 
@@ -126,9 +126,10 @@ TEST(Pushforward, OfAdaptiveSteps) {
         for (double u : scene.ctrl) ctrl.push_back(u * (1 - 0.1 * i));
       }
       input.ctrl = ctrl;
-      // where contacts end within a step, every cotangent is solved for to a tolerance of its own
+      // where contacts end within a step, every cotangent is solved for to a tolerance of its own:
+      // 7e-6 seen
       const bool bent = std::string(name) == "contact_plane";
-      dot_product_test(scene.model, input, {}, bent ? 1e-4 : 1e-12);
+      dot_product_test(scene.model, input, {}, bent ? 2e-5 : 1e-12);
     }
   }
 }
