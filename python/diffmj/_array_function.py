@@ -135,18 +135,30 @@ class ArrayFunction:
         steps = self._nstep(arrays, nstep)
         values = self._params(params)
         dtype = self.common_dtype([*arrays.values(), *values])
-        inputs = {name: self._flat(name, self.cast(x, dtype), steps) for name, x in arrays.items()}
+        out, ok = self.evaluate_shaped(steps, dtype, arrays, values)
+        return dict(zip(self.outputs, out, strict=True)), ok
+
+    def evaluate_shaped(
+        self, nstep: int, dtype: Any, arrays: Mapping[str, Any], params: Sequence[Any]
+    ) -> tuple[list[Any], Any]:
+        """As `evaluate`, but every array has its own shape and type, and the flag none."""
+        inputs = {name: self._flat(name, self.cast(x, dtype), nstep) for name, x in arrays.items()}
         flat = [
             self.cast(x, dtype).reshape((math.prod(self.param_shapes[name]),))
-            for name, x in zip(self.params, values, strict=True)
+            for name, x in zip(self.params, params, strict=True)
         ]
-        out, ok = self.evaluate(steps, dtype, inputs, flat)
-        shaped = {}
-        for name, x in zip(self.outputs, out, strict=True):
-            row = self.output_shapes[name]
-            lead = () if self.last or name == "qacc_warmstart" else (steps + 1,)
-            shaped[name] = x.reshape((*lead, *row))
-        return shaped, ok[0]
+        out, ok = self.evaluate(nstep, dtype, inputs, flat)
+        shapes = self.shapes(nstep)
+        return [x.reshape(shape) for x, shape in zip(out, shapes, strict=True)], ok[0]
+
+    def shapes(self, nstep: int) -> list[tuple[int, ...]]:
+        """Of the outputs."""
+        return [
+            self.output_shapes[name]
+            if self.last or name == "qacc_warmstart"
+            else (nstep + 1, *self.output_shapes[name])
+            for name in self.outputs
+        ]
 
     def _nstep(self, arrays: Mapping[str, Any], nstep: int | None) -> int:
         """Of the arguments that have a row per step, which must agree."""
@@ -174,13 +186,16 @@ class ArrayFunction:
         return found
 
     def _flat(self, name: str, x: Any, nstep: int) -> Any:
-        row = self.input_shapes[name]
-        size = math.prod(row)
+        size = math.prod(self.input_shapes[name])
         if name in self.row_inputs:
             size *= nstep
-            if tuple(x.shape) == row:
-                x = self.broadcast(x, (nstep, *row))  # held
+            x = self.rows(name, x, nstep)
         return x.reshape((size,))
+
+    def rows(self, name: str, x: Any, nstep: int) -> Any:
+        """Of an input that has a row per step: what is held has one for all of them."""
+        row = self.input_shapes[name]
+        return self.broadcast(x, (nstep, *row)) if tuple(x.shape) == row else x
 
     def _params(self, params: Mapping[str, Any] | None) -> list[Any]:
         given = {} if params is None else params

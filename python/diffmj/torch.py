@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 try:
@@ -61,6 +61,7 @@ class _Function(ArrayFunction):
         widths = (math.prod(self.output_shapes[name]) for name in self.outputs)
         single = (self.last or name == "qacc_warmstart" for name in self.outputs)
         self._output_sizes = list(zip(widths, single, strict=True))
+        self._constant = [k for k, name in enumerate(self.outputs) if name == "qacc_warmstart"]
         self._tape_row: int = self.array.tape_size(0)
         _functions[self.handle] = self
 
@@ -108,6 +109,73 @@ class _Function(ArrayFunction):
     def broadcast(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         return x.expand(shape)
 
+    def evaluate_shaped(
+        self,
+        nstep: int,
+        dtype: torch.dtype,
+        arrays: Mapping[str, torch.Tensor],
+        params: Sequence[torch.Tensor],
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        if not _is_eager([*arrays.values(), *params]):
+            return super().evaluate_shaped(nstep, dtype, arrays, params)
+        given, tensors = [], []
+        for name, x in arrays.items():
+            given.append(_INDEX[name])
+            tensors.append(self.rows(name, x, nstep) if name in self.row_inputs else x)
+        given += [len(INPUTS) + k for k in range(len(params))]
+        tensors += params
+        if any(x.dtype != dtype for x in tensors):
+            tensors = [x.to(dtype) for x in tensors]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+            *out, ok = _RolloutEager.apply(self, nstep, dtype, given, *tensors)
+        else:
+            *out, ok, _ = self.run(nstep, dtype, given, tensors, keep_tape=False)
+        return out, ok
+
+    def mark_constant(self, ctx: Any, out: Sequence[torch.Tensor]) -> None:
+        """What of the outputs, and of what follows them, has no gradient."""
+        ctx.mark_non_differentiable(*(out[k] for k in self._constant), *out[len(self.outputs) :])
+
+    def run(
+        self,
+        nstep: int,
+        dtype: torch.dtype,
+        given: Sequence[int],
+        tensors: Sequence[torch.Tensor],
+        keep_tape: bool,
+    ) -> list[torch.Tensor]:
+        """The operator `rollout` without PyTorch around it: every tensor has its own shape."""
+        try:
+            out = [torch.empty(x, dtype=dtype, device="cpu") for x in self.shapes(nstep)]
+            size = self._tape_row * (nstep + 1) if keep_tape else 0
+            out.append(torch.empty((), dtype=torch.bool, device="cpu"))
+            out.append(torch.empty(size, dtype=torch.int32, device="cpu"))
+        except RuntimeError as error:  # of PyTorch's allocator
+            raise OutOfMemoryError(f"rollout: {error}") from error
+        arrays = _placed(tensors, given, len(INPUTS) + len(self.params))
+        _rollout_call(self.array, nstep, arrays, [x.numpy().reshape(-1) for x in out])
+        return out
+
+    def pull(
+        self,
+        nstep: int,
+        given: Sequence[int],
+        tensors: Sequence[torch.Tensor],
+        tape: torch.Tensor,
+        cotangents: Sequence[torch.Tensor],
+        outputs: Sequence[int],
+        wanted: Sequence[int],
+    ) -> list[torch.Tensor]:
+        """The operator `rollout_pullback`, likewise."""
+        out = [torch.empty(tensors[k].shape, dtype=tensors[k].dtype) for k in wanted]
+        nparam = len(self.params)
+        arrays = _placed(tensors, given, len(INPUTS) + nparam)
+        arrays.append(_numbers(tape))
+        arrays += _placed(cotangents, outputs, len(self.outputs))
+        gradients = _placed(out, _gradient_places(given, wanted), NGRADIENT + nparam)
+        _pullback_call(self.array, nstep, arrays, gradients)
+        return out
+
     def evaluate(
         self,
         nstep: int,
@@ -133,6 +201,20 @@ class _Function(ArrayFunction):
 
 
 _INDEX = {name: k for k, name in enumerate(INPUTS)}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_eager(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a call computes numbers at once, with nothing that records, batches or transforms
+    operators: without these it costs half as much."""
+    return (
+        not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and forward_ad._current_level < 0
+        and all(type(x) in _PLAIN for x in tensors)
+    )
+
 
 # the extension's
 _rollout_call = _diffmj.ArrayRollout.rollout
@@ -200,13 +282,25 @@ def _numbers(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _placed(
-    tensors: Sequence[torch.Tensor], places: Sequence[int], count: int, batch: tuple[int, ...]
+    tensors: Sequence[torch.Tensor],
+    places: Sequence[int],
+    count: int,
+    batch: tuple[int, ...] | None = None,
 ) -> list[np.ndarray]:
-    """Arrays at their places; the others have no numbers."""
-    out = [np.empty((*batch, 0))] * count
+    """Arrays at their places; the others have no numbers. Without a batch: flat."""
+    out = [_NOTHING if batch is None else np.empty((*batch, 0))] * count
     for k, x in zip(places, tensors, strict=True):
-        out[k] = _numbers(x)
+        out[k] = _numbers(x).reshape(-1) if batch is None else _numbers(x)
     return out
+
+
+_NOTHING = np.empty(0)
+
+
+def _gradient_places(given: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Among the inputs that have a gradient and the params."""
+    nconstant = len(INPUTS) - NGRADIENT
+    return [given[k] if given[k] < NGRADIENT else given[k] - nconstant for k in wanted]
 
 
 def _run_rollout(
@@ -236,13 +330,12 @@ def _run_pullback(
     function = _find(handle)
     out = _empty_gradients(handle, nstep, inputs, given, tape, cotangents, outputs, wanted)
     shared = (1,) * (inputs[0].dim() - 1)
-    nparam, nconstant = len(function.params), len(INPUTS) - NGRADIENT
+    nparam = len(function.params)
     arrays = _placed(inputs, given, len(INPUTS) + nparam, shared)
     arrays.append(_numbers(tape))
     arrays += _placed(cotangents, outputs, len(function.outputs), shared)
-    places = [given[k] if given[k] < NGRADIENT else given[k] - nconstant for k in wanted]
     batch = _batch([*inputs, tape, *cotangents])
-    gradients = _placed(out, places, NGRADIENT + nparam, batch)
+    gradients = _placed(out, _gradient_places(given, wanted), NGRADIENT + nparam, batch)
     _pullback_call(function.array, nstep, arrays, gradients)
     return out
 
@@ -308,40 +401,24 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         handle, nstep, given, _, *tensors = inputs
-        ctx.function = function = _find(handle)  # alive until the backward pass
-        for k, is_needed, x in zip(given, ctx.needs_input_grad[4:], tensors, strict=True):
-            name = INPUTS[k] if k < len(INPUTS) else ""
-            if is_needed and name in REFUSED and x.shape[-1] > 0:
-                raise UnsupportedError(
-                    f"{function.who}: there is no gradient in {name}; pass {name}.detach() if it "
-                    "is to be a constant"
-                )
-        ctx.handle, ctx.nstep, ctx.given = handle, nstep, given
-        constant = [
-            x for name, x in zip(function.outputs, output, strict=False) if name == "qacc_warmstart"
-        ]
-        ctx.mark_non_differentiable(*constant, *output[-2:])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, output[-1])
+        function = _find(handle)
+        _keep(ctx, function, nstep, given, tensors, output[-1])
+        function.mark_constant(ctx, output)
 
     @staticmethod
     def backward(ctx: Any, *bars: Any) -> Any:
         *inputs, tape = ctx.saved_tensors
         gradients: list[Any] = [None] * len(inputs)
         outputs = [k for k, bar in enumerate(bars[:-2]) if bar is not None]
-        wanted = [
-            k
-            for k, is_needed in enumerate(ctx.needs_input_grad[4:])
-            if is_needed and not NGRADIENT <= ctx.given[k] < len(INPUTS)
-        ]
+        wanted = _wanted(ctx)
         if outputs and wanted:
             cotangents = [bars[k] for k in outputs]
             places = ctx.given, tuple(outputs), tuple(wanted)
             if torch._C._are_functorch_transforms_active():
                 tensors = (*inputs, tape, *cotangents)
-                found = _Pullback.apply(ctx.handle, ctx.nstep, *places, *tensors)
+                found = _Pullback.apply(ctx.function.handle, ctx.nstep, *places, *tensors)
             else:
-                found = _pull(ctx.handle, ctx.nstep, *places, inputs, tape, cotangents)
+                found = _pull(ctx.function.handle, ctx.nstep, *places, inputs, tape, cotangents)
             for k, gradient in zip(wanted, found, strict=True):
                 # what a batch shares has the sum of its gradients
                 gradients[k] = gradient.sum_to_size(inputs[k].shape)
@@ -364,6 +441,80 @@ class _RolloutAlone(torch.autograd.Function):
 
     backward = staticmethod(_Rollout.backward)
     jvp = staticmethod(_Rollout.jvp)
+
+
+class _RolloutEager(torch.autograd.Function):
+    """A call without operators."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        function: _Function,
+        nstep: int,
+        dtype: torch.dtype,
+        given: list[int],
+        *tensors: torch.Tensor,
+    ) -> Any:
+        *out, tape = function.run(nstep, dtype, given, tensors, keep_tape=True)
+        _keep(ctx, function, nstep, given, tensors, tape)
+        function.mark_constant(ctx, out)
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> Any:
+        *tensors, tape = ctx.saved_tensors
+        gradients: list[Any] = [None] * len(tensors)
+        outputs = [k for k, bar in enumerate(bars[:-1]) if bar is not None]
+        wanted = _wanted(ctx)
+        if outputs and wanted:
+            cotangents = [bars[k] for k in outputs]
+            if not torch.is_grad_enabled() and _is_eager(cotangents):
+                found = ctx.function.pull(
+                    ctx.nstep, ctx.given, tensors, tape, cotangents, outputs, wanted
+                )
+            else:
+                flat = [x.reshape(-1) for x in (*tensors, tape, *cotangents)]
+                places = tuple(ctx.given), tuple(outputs), tuple(wanted)
+                found = _Pullback.apply(ctx.function.handle, ctx.nstep, *places, *flat)
+                found = [g.reshape(tensors[k].shape) for k, g in zip(wanted, found, strict=True)]
+            for k, gradient in zip(wanted, found, strict=True):
+                gradients[k] = gradient
+        return None, None, None, None, *gradients
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise UnsupportedError(_NO_FORWARD_MODE)
+
+
+def _keep(
+    ctx: Any,
+    function: _Function,
+    nstep: int,
+    given: Sequence[int],
+    tensors: Sequence[torch.Tensor],
+    tape: torch.Tensor,
+) -> None:
+    """What the backward pass needs."""
+    ctx.function = function  # alive until then
+    for k, is_needed, x in zip(given, ctx.needs_input_grad[4:], tensors, strict=True):
+        name = INPUTS[k] if k < len(INPUTS) else ""
+        if is_needed and name in REFUSED and x.shape[-1] > 0:
+            raise UnsupportedError(
+                f"{function.who}: there is no gradient in {name}; pass {name}.detach() if it "
+                "is to be a constant"
+            )
+    ctx.nstep, ctx.given = nstep, given
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors, tape)
+
+
+def _wanted(ctx: Any) -> list[int]:
+    """The inputs whose gradients are needed."""
+    return [
+        k
+        for k, is_needed in enumerate(ctx.needs_input_grad[4:])
+        if is_needed and not NGRADIENT <= ctx.given[k] < len(INPUTS)
+    ]
 
 
 def _pull(

@@ -502,8 +502,43 @@ def test_wrong_arguments(pendulum, call, message):
 
 
 def test_too_long_for_the_memory(pendulum):
-    with pytest.raises(diffmj.OutOfMemoryError, match="memory"):
-        diffmj.torch.Rollout(pendulum)(nstep=1_000_000_000)
+    rollout, nstep = diffmj.torch.Rollout(pendulum), 1_000_000_000
+    with pytest.raises(diffmj.OutOfMemoryError, match=r"the record needs .* GB"):
+        rollout(nstep=nstep)
+    with pytest.raises(diffmj.OutOfMemoryError, match=r"memory|the record needs"):
+        rollout(qpos=torch.zeros(1, requires_grad=True), nstep=nstep)
+
+
+def test_calls_at_once_and_through_operators_have_the_same_bits(pendulum):
+    rollout = diffmj.torch.Rollout(pendulum, params=("dof_damping",), on_failure="nan")
+
+    def results(call):
+        qpos = torch.tensor([0.3], dtype=torch.float32, requires_grad=True)
+        held = torch.tensor([0.1], dtype=torch.float64, requires_grad=True)
+        damping = torch.tensor([0.2], dtype=torch.float64, requires_grad=True)
+        out = call(qpos, held, damping)
+        gradients = torch.autograd.grad(out.qpos.square().sum(), [qpos, held, damping])
+        return [*out, *gradients]
+
+    def eager(qpos, ctrl, damping):
+        return rollout(qpos=qpos, ctrl=ctrl, params={"dof_damping": damping}, nstep=7)
+
+    def operators(*args):
+        class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+            seen = 0
+
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                Watch.seen += "diffmj" in str(function)
+                return function(*args, **(kwargs or {}))
+
+        with Watch():
+            out = eager(*args)
+        assert Watch.seen == 1
+        return out
+
+    for x, y in zip(results(eager), results(operators), strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        assert torch.equal(x, y)
 
 
 def test_wrong_arguments_of_compiled_functions(pendulum):
