@@ -1,6 +1,7 @@
 """Figure of the comparison with mujoco.sysid."""
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from experiments import common
 
@@ -55,5 +56,9 @@ def draw_cube(found):
     right.set(xscale="log", xlabel="time [s]", ylabel="error of whole tosses", title="all together")
     right.set_ylim(0)
     right.legend()
+    for axis in (left, right):
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
     figure.suptitle(found["data"])
     return figure

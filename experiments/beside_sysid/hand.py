@@ -84,19 +84,19 @@ def truth(number: int, seed: int = 0) -> np.ndarray:
     return np.exp(0.2 * np.random.default_rng(seed).standard_normal(number))
 
 
-def problem(number: int, nstep: int, length: int = 10, nthread: int = 2):
+def problem(number: int, nstep: int, length: int = 10, nthread: int = 2, seed: int = 0):
     """Parameters at the start, and the residual of one motion of nstep steps with noisy sensors.
 
     The motion is compared in pieces of `length` steps, each from the measured state, noise included
     (activations follow from the controls, and have none). Over its whole length, through contacts
-    of the fingers, the residual has many minima.
+    of the fingers, the residual has many minima. The seed is of factors, motion and noise.
     """
     description = spec()
     model = description.compile()
-    params, factors = parameters(model, number), truth(number)
+    params, factors = parameters(model, number), truth(number, seed)
     params.update_from_vector(factors)
     real = sysid.apply_param_modifiers(params, description)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(1 + seed)
     seconds = np.arange(nstep) * model.opt.timestep
     rate, phase = rng.uniform(1, 4, model.nu), rng.uniform(0, 6, model.nu)
     ctrl = np.clip(0.3 + 0.7 * np.sin(2 * np.pi * rate * seconds[:, None] + phase), 0, 1)

@@ -167,6 +167,9 @@ struct FitResult {
   // Of an error on the way, for example parameters with which the model does not compile: what was
   // reached until then. Errors at the start are thrown.
   std::string message;
+  // Of Levenberg-Marquardt: why the values may be no minimum. It had not converged, or its steps
+  // became too small although the gradient is not.
+  std::string warning;
 };
 // Throws InputError if a bound excludes the start.
 [[nodiscard]] FitResult fit(const Objective& objective, std::span<const double> start,

@@ -174,6 +174,8 @@ def identify(
             RuntimeWarning,
             stacklevel=2,
         )
+    if result.warning and not result.interrupted:
+        warnings.warn(result.warning, RuntimeWarning, stacklevel=2)
     best = np.array(result.theta)
     moves = np.array(result.moves)
     if errors:

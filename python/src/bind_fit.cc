@@ -49,7 +49,8 @@ void bind_fit(nb::module_& m) {
                                  .history = {},
                                  .converged = converged,
                                  .interrupted = interrupted,
-                                 .message = {}};
+                                 .message = {},
+                                 .warning = {}};
             for (auto& [iteration, step_loss, values, seconds, nfailed] : history) {
               self->history.push_back({.iteration = iteration,
                                        .loss = step_loss,
@@ -65,6 +66,7 @@ void bind_fit(nb::module_& m) {
       .def_ro("moves", &FitResult::moves)
       .def_ro("history", &FitResult::history)
       .def_ro("converged", &FitResult::converged)
+      .def_ro("warning", &FitResult::warning)
       .def_ro("interrupted", &FitResult::interrupted)
       .def_ro("message", &FitResult::message);
 

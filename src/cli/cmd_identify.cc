@@ -80,6 +80,7 @@ Json json_fit(const Problem& problem, const FitResult& result, const Uncertainty
               {"converged", result.converged},
               {"interrupted", result.interrupted},
               {"message", result.message},
+              {"warning", result.warning},
               {"undetermined", uncertainty.undetermined},
               {"correlation",
                json_rows(uncertainty.correlation, names.size(), static_cast<int>(names.size()))},
@@ -133,6 +134,9 @@ int run(const IdentifyCommand& command) {
   if (result.history.empty()) throw Interrupted("identify: interrupted before the first iteration");
   if (!result.message.empty()) {
     std::fprintf(stderr, "diffmj: warning: the fit ended early: %s\n", result.message.c_str());
+  }
+  if (!result.warning.empty()) {
+    std::fprintf(stderr, "diffmj: warning: %s\n", result.warning.c_str());
   }
 
   // what was reached is written, also after a Ctrl-C; a second one ends the process

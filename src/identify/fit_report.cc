@@ -131,7 +131,8 @@ std::string ending(const FitResult& result) {
   const std::string after = " after " + count + " iterations and " + seconds;
   if (!result.message.empty()) return "It ended with an error" + after + ": " + result.message;
   if (result.interrupted) return "It was interrupted" + after + ".";
-  return (result.converged ? "It converged" : "It ended") + after + ".";
+  return (result.converged ? "It converged" : "It ended") + after + "." +
+         (result.warning.empty() ? "" : " Warning: " + result.warning + ".");
 }
 
 std::string bent_text(const ResidualLoss& loss) {

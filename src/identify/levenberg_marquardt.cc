@@ -8,6 +8,7 @@
 // and what is left for θ is the projected Jacobian (I - J_i J_i⁺) ∂r_i/∂θ (Kaufman 1975).
 #include <Eigen/Dense>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <unsupported/Eigen/LevenbergMarquardt>
 
@@ -95,6 +96,31 @@ std::vector<char> failing(const Objective::Residuals& r) {
   return out;
 }
 
+// By how much a change of one parameter by 1 % of its size would lower the loss, relative to it, if
+// the loss were straight. Where the method stops of itself this is 1e-10 or less, unless the loss
+// jumps.
+double slope(const Eigen::MatrixXd& J, const Eigen::VectorXd& f) {
+  return 0.01 * 2 * (J.transpose() * f).lpNorm<Eigen::Infinity>() / f.squaredNorm();
+}
+constexpr double kStationary = 1e-3;
+constexpr double kExact = 1e-6;  // residuals after a fit, relative to those before
+
+std::string warning(bool running, double slope, int iteration) {
+  if (running) {
+    return "Levenberg-Marquardt had not converged after " + std::to_string(iteration) +
+           " iterations; allow more";
+  }
+  if (slope < kStationary) return "";
+  char text[400];
+  std::snprintf(text, sizeof(text),
+                "Levenberg-Marquardt stopped where the loss does not fall along its gradient (a "
+                "change of 1 %% should lower it by %.2g %%): the loss jumps there, as it does where "
+                "a contact is made or missed; use shorter segments, estimate starting states, or "
+                "another start",
+                100 * slope);
+  return text;
+}
+
 }  // namespace
 
 void levenberg_marquardt(FitRun& run) {
@@ -124,6 +150,7 @@ void levenberg_marquardt(FitRun& run) {
     method.setFactor(1);
     method.setMaxfev(std::numeric_limits<int>::max());
     method.minimizeInit(z);
+    const double first = method.fnorm();
     const auto loss = [&] { return 0.5 * method.fnorm() * method.fnorm() / good; };
     const auto record = [&] {
       state.z.assign(z.data(), z.data() + z.size());
@@ -141,7 +168,11 @@ void levenberg_marquardt(FitRun& run) {
       if (method.fnorm() < before) state.moves = problem.moves_at(z);
       if (!record()) return;
     }
-    run.result().converged = !running;
+    // of a fit without residuals only rounding is left, which may point anywhere
+    const bool exact = method.fnorm() <= kExact * first;
+    const double left = exact ? 0 : slope(method.jacobian(), method.fvec());
+    run.result().converged = !running && left < kStationary;
+    run.result().warning = warning(running, left, state.iteration - 1);
     if (running || start.nfailed == 0) return;
     const Objective::Residuals end =
         objective.residuals(run.variables().theta(state.z), {.moves = state.moves}, run.rollout());

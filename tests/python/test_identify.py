@@ -126,6 +126,27 @@ def test_what_the_data_do_not_determine_is_a_warning():
     assert fit.errors["geom:ball/mass"] == np.inf
 
 
+def test_levenberg_marquardt_that_found_no_minimum_is_a_warning():
+    def slider(floor: float) -> str:
+        return f"""<mujoco><option viscosity="1"/><worldbody>
+          <geom type="plane" size="9 9 1" pos="0 0 {floor}"/>
+          <body pos="0 0 0.1"><joint type="slide" axis="1 0 0"/>
+            <geom name="ball" size="0.05" mass="0.1"/></body></worldbody></mujoco>"""
+
+    # the drag asks for a ball of 0.12, but one of more than 0.1 meets the floor, which stops it
+    real = diffmj.ParametricSimulator(slider(-1), ["geom:ball/size[0]"]).at([0.12])
+    traj = real.rollout(qvel=[1.0], nstep=60)
+    recording = diffmj.Recording(traj.time, qpos=traj.qpos, qvel=traj.qvel)
+    problem = (slider(0), ["geom:ball/size[0]"], recording)
+    given = {"segment": 20, "method": "lm", "errors": False}
+    with pytest.warns(RuntimeWarning, match=r"does not fall along its gradient .* loss jumps"):
+        fit = diffmj.identify(*problem, iterations=100, **given)
+    assert not fit.converged
+    assert fit.values["geom:ball/size[0]"] == pytest.approx(0.1, rel=1e-3)
+    with pytest.warns(RuntimeWarning, match="had not converged after 1 iterations; allow more"):
+        diffmj.identify(*problem, iterations=1, **given)
+
+
 @pytest.mark.smoke
 def test_levenberg_marquardt_takes_few_iterations():
     fit = diffmj.identify(
