@@ -112,12 +112,13 @@ std::string warning(bool running, double slope, int iteration) {
   }
   if (slope < kStationary) return "";
   char text[400];
-  std::snprintf(text, sizeof(text),
-                "Levenberg-Marquardt stopped where the loss does not fall along its gradient (a "
-                "change of 1 %% should lower it by %.2g %%): the loss jumps there, as it does where "
-                "a contact is made or missed; use shorter segments, estimate starting states, or "
-                "another start",
-                100 * slope);
+  std::snprintf(
+      text, sizeof(text),
+      "Levenberg-Marquardt stopped where the loss does not fall along its gradient (a "
+      "change of 1 %% should lower it by %.2g %%): the loss jumps there, as it does where "
+      "a contact is made or missed; use shorter segments, estimate starting states, or "
+      "another start",
+      100 * slope);
   return text;
 }
 
