@@ -46,10 +46,16 @@ bool is_inert_qpos0(const mjModel* m, int entry) {
   return false;
 }
 
-// Rows of a tendon's constraints read these.
-bool has_tendon_rows(const mjModel* m, int tendon) {
-  if (m->tendon_limited[tendon] || m->tendon_frictionloss[tendon] > 0) return true;
-  return std::find(m->eq_type, m->eq_type + m->neq, +mjEQ_TENDON) != m->eq_type + m->neq;
+bool is_in_equality(const mjModel* m, int tendon) {
+  for (int i = 0; i < static_cast<int>(m->neq); i++) {
+    if (m->eq_type[i] != mjEQ_TENDON) continue;
+    if (m->eq_obj1id[i] == tendon || m->eq_obj2id[i] == tendon) return true;
+  }
+  return false;
+}
+bool has_rows(const mjModel* m, int tendon) {
+  return m->tendon_limited[tendon] || m->tendon_frictionloss[tendon] > 0 ||
+         is_in_equality(m, tendon);
 }
 
 // Orientations of sites are read by actuators, equalities and sensors.
@@ -62,7 +68,8 @@ bool reads_site_frames(const mjModel* m) {
 bool is_inert(const mjModel* m, const ModelArray& array, int entry) {
   const std::string_view name = array.name;
   if (name == "qpos0") return is_inert_qpos0(m, entry);
-  if (name == "tendon_invweight0" || name == "tendon_length0") return !has_tendon_rows(m, entry);
+  if (name == "tendon_length0") return !is_in_equality(m, entry);
+  if (name == "tendon_invweight0") return !has_rows(m, entry);
   if (name == "actuator_length0") return true;
   if (name == "site_quat") return !reads_site_frames(m);
   return is_inert(name);

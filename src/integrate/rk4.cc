@@ -11,6 +11,7 @@
 #include "integrate/tableau.h"
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
@@ -66,9 +67,9 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
         surrogate_field(impl, at, i == 0 ? in.qacc_warmstart : workspace.stages[i - 1].qacc,
                         workspace);
       } else {
-        mj_call("mj_forward", [&] {
+        mj_call("mj_forwardSkip", [&] {
           write_input(m, d, at);
-          mj_forward(CollidingModel(m), d);
+          mj_forwardSkip(CollidingModel(m), d, mjSTAGE_NONE, 1);  // without sensors
         });
       }
     } catch (const MujocoError&) {
@@ -140,10 +141,15 @@ void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
     for (size_t i = 0; i < kStages; i++)
       add_scaled(act_dot, kRk4.b[i], workspace.stages[i].act_dot);
     workspace.act_next_bar = bar.next.rightCols(na);
-    evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
-                    workspace);
-    next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
-                             act_dot_bar, workspace);
+    if (impl.path == GradientPath::kAnalytic && !has_controllers(m)) {
+      next_activation_pullback(m, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
+                               act_dot_bar);
+    } else {
+      evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
+                      workspace);
+      next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
+                               act_dot_bar, workspace);
+    }
   }
   for (size_t i = 0; i < kStages; i++) {
     workspace.stages[i].act_dot_bar = kRk4.b[i] * act_dot_bar;

@@ -490,6 +490,25 @@ void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const Actu
   Pullback(impl, in, bar, sweep, params, workspace).run();
 }
 
+void next_activation_pullback(const mjModel* m, CVec act, CVec act_dot, const Matrix& act_next_bar,
+                              Eigen::Ref<Matrix> act_bar, Matrix& act_dot_bar) {
+  if (m->opt.disableflags & mjDSBL_ACTUATION) {
+    act_bar += act_next_bar;
+    return;
+  }
+  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
+    const int begin = m->actuator_actadr[i];
+    const bool off = actuator_disabled(m, i);
+    for (int j = begin; j < begin + m->actuator_actnum[i]; j++) {
+      const auto k = static_cast<size_t>(j);
+      const NextActivation next(m, i, act[k], off ? 0 : act_dot[k]);
+      if (next.clamped) continue;
+      act_bar.col(j) += act_next_bar.col(j);
+      if (!off) act_dot_bar.col(j) += next.reach * act_next_bar.col(j);
+    }
+  }
+}
+
 bool has_controllers(const mjModel* m) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     if (is_controller(m, i)) return true;

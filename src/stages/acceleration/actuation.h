@@ -43,6 +43,11 @@ bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked);
 void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
                         Sweep& sweep, const ParameterBar& params, Workspace& workspace);
 
+// act_next as a function of act and act_dot alone; without controllers. Adds to act_bar and
+// act_dot_bar, one row for each cotangent.
+void next_activation_pullback(const mjModel* m, CVec act, CVec act_dot, const Matrix& act_next_bar,
+                              Eigen::Ref<Matrix> act_bar, Matrix& act_dot_bar);
+
 // Some actuator is a controller: actuator_gainprm, actuator_biasprm and actuator_dynprm have no
 // analytic cotangent.
 bool has_controllers(const mjModel* m);
