@@ -1,0 +1,18 @@
+"""A hand of 39 muscles turns a die in place: gradients, sampling, and both together.
+
+Quarter turns about the axes of the world, and a half turn about the vertical, from five starts,
+with a new plan every 20 ms of the motion. Solved: within 0.2 rad and 15 mm for 0.25 s. `--quick`
+shows recorded runs.
+"""
+
+import sys
+
+from experiments import manipulation
+
+
+def main(argv=None):
+    return manipulation.main(__file__, __doc__, argv, "a die turned in the hand")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

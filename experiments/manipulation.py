@@ -1,0 +1,305 @@
+"""Tasks of manipulation with MyoSuite's muscles, planned again and again while they are executed.
+
+A task is a folder with task.toml, which `diffmj plan` reads too, and scene.py:
+
+    VARIANTS                names of goals; the first is the default
+    spec(variant)           the scene, built from MyoSuite's package; none of its files is here
+    errors(model, qpos)     (n, k): how far states are from the goal, 1 where that is good enough
+
+`python -m experiments.manipulation ball_swap FOLDER [VARIANT]` writes the scene beside the task
+file, for `diffmj plan FOLDER/task.toml`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import shutil
+import sys
+import tomllib
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import diffmj
+import matplotlib.pyplot as plt
+import mujoco
+import numpy as np
+
+from experiments import common
+from experiments.film import Motion
+
+HOLD = 0.25  # [s]: solved, if good enough for so long
+FRAMES = 50  # of a film, per second of motion
+LOST = 20.0  # an error from which there is no way back: the object was dropped
+SPEED = 0.02  # standard deviation of velocities at the start [m/s or rad/s]
+TERMS = {"distance": diffmj.Distance, "control_effort": diffmj.ControlEffort}
+
+
+def available() -> bool:
+    return importlib.util.find_spec("myosuite") is not None
+
+
+def hand(file: str) -> mujoco.MjSpec:
+    """A scene of MyoSuite with the contacts and the solver of [Paulus26]."""
+    package = Path(importlib.util.find_spec("myosuite").origin).parent
+    spec = mujoco.MjSpec.from_file(str(package / "envs/myo/assets" / file))
+    spec.option.timestep = 0.0025
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.iterations, spec.option.ls_iterations = 4, 16
+    for geom in spec.geoms:
+        geom.solref, geom.solimp = [0.02, 1], [0, 0.95, 0.001, 0.5, 2]
+    return spec
+
+
+@dataclass(frozen=True)
+class Method:
+    """A planner, as changes to what the task file says."""
+
+    name: str
+    colour: str
+    planner: dict = field(default_factory=dict)
+    cfd: float = 0.0  # [m] width of contacts from distance; 0: none
+
+
+GRADIENT = Method("gradient", common.BLUE, {"method": "gradient"})
+FROM_DISTANCE = Method("gradient + CFD", common.SKY, {"method": "gradient"}, cfd=0.1)
+HYBRID = Method("hybrid", common.GREEN, {"method": "hybrid"})
+SAMPLING = [
+    Method(f"sampling, {n}", colour, {"method": "sampling", "samples": n, "iterations": 1})
+    for n, colour in ((64, common.PURPLE), (256, common.ORANGE), (1024, common.VERMILION))
+]
+METHODS = [GRADIENT, FROM_DISTANCE, *SAMPLING, HYBRID]
+
+
+@dataclass
+class Run:
+    """One execution, at the times of its plans."""
+
+    variant: str
+    method: str
+    seed: int
+    solved: float | None  # [s] of motion until it was held; None: it was not
+    time: list[float]  # [s]
+    errors: list[float]  # the largest, 1 where it is just good enough
+    spent: list[float]  # [s] of planning on the clock until then
+
+
+class Task:
+    def __init__(self, name: str, variant: str | None = None):
+        self.folder = Path(__file__).parent / name
+        self.scene: ModuleType = importlib.import_module(f"experiments.{name}.scene")
+        self.file = tomllib.loads((self.folder / "task.toml").read_text())
+        self.variant = variant or self.scene.VARIANTS[0]
+        self.model: mujoco.MjModel = self.scene.spec(self.variant).compile()
+        self.cost = [
+            TERMS[term["term"]](**{key: x for key, x in term.items() if key != "term"})
+            for term in self.file["cost"]
+        ]
+
+    def start(self, seed: int) -> dict:
+        """At rest, but for velocities that differ from seed to seed."""
+        sim = diffmj.Simulator(self.model)
+        start = self.file["start"]
+        key = sim.keyframe_state(start["key"])
+        nstep = round(start["settle"] / self.model.opt.timestep)
+        rest = sim.rollout(key.qpos, nstep=nstep, ctrl=np.zeros(sim.nu))
+        noise = SPEED * np.random.default_rng(seed).standard_normal(sim.nv)
+        return {"qpos": rest.qpos[-1], "qvel": rest.qvel[-1] + noise, "act": rest.act[-1]}
+
+    def run(
+        self, method: Method, seed: int, seconds: float, nthread: int = 0
+    ) -> tuple[Run, diffmj.MpcRun]:
+        options = {"cfd": diffmj.Cfd(width=method.cfd)} if method.cfd else {}
+        sim = diffmj.Simulator(self.model, **options)
+        planner = diffmj.Planner(
+            sim, self.cost, **self.file["planner"] | method.planner, seed=seed, nthread=nthread
+        )
+        rows = round(HOLD / self.model.opt.timestep) + 1
+        known = np.zeros(0)
+
+        def errors(qpos: np.ndarray) -> np.ndarray:
+            nonlocal known
+            found = self.scene.errors(self.model, qpos[len(known) :]).max(axis=1)
+            known = np.append(known, found)
+            return known
+
+        def done(run: diffmj.MpcRun) -> bool:
+            x = errors(run.qpos)
+            return x[-1] > LOST or held(x, rows)
+
+        with warnings.catch_warnings():
+            # samples that diverge are left out, which is not news here
+            warnings.simplefilter("ignore", RuntimeWarning)
+            run = diffmj.run_mpc(
+                planner,
+                **self.start(seed),
+                ctrl=np.zeros(sim.nu),
+                nstep=round(seconds / self.model.opt.timestep),
+                execute=self.file["execution"]["execute"],
+                done=done,
+            )
+        x = errors(run.qpos)
+        begins = [plan.time for plan in run.plans]
+        at = np.append(np.searchsorted(run.time, begins), len(x) - 1)
+        spent = np.cumsum([0.0, *(plan.seconds for plan in run.plans)])
+        return Run(
+            self.variant,
+            method.name,
+            seed,
+            float(run.simulated) if held(x, rows) else None,
+            *(np.round(row, 4).tolist() for row in (run.time[at] - run.time[0], x[at], spent)),
+        ), run
+
+    def write(self, folder: Path) -> None:
+        """Scene and task, for `diffmj plan`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        mujoco.mj_saveModel(self.model, str(folder / "scene.mjb"), None)
+        shutil.copy(self.folder / "task.toml", folder)
+
+
+def held(errors: np.ndarray, rows: int) -> bool:
+    return len(errors) >= rows and bool(np.all(errors[-rows:] < 1))
+
+
+def compare(
+    tasks: list[Task], methods, seeds: int, seconds: float, nthread: int
+) -> tuple[list[Run], dict]:
+    """All runs, and the states of the one that was solved first, for a film."""
+    runs, film, first = [], {}, np.inf
+    for task in tasks:
+        for method in methods:
+            for seed in range(seeds):
+                x, run = task.run(method, seed, seconds, nthread)
+                runs.append(x)
+                if x.solved is not None and x.solved < first:
+                    first, film = x.solved, _film(task, x, run)
+                end = "not solved" if x.solved is None else f"solved after {x.solved:.2f} s"
+                print(
+                    f"{task.variant}, {method.name}, seed {seed}: {end} of motion, "
+                    f"{x.spent[-1]:.1f} s of planning, error {x.errors[-1]:.2f}",
+                    flush=True,
+                )
+    return runs, film
+
+
+def _film(task: Task, x: Run, run: diffmj.MpcRun) -> dict:
+    every = round(1 / FRAMES / task.model.opt.timestep)
+    return {
+        "variant": x.variant,
+        "method": x.method,
+        "time": np.round(run.time[::every] - run.time[0], 4).tolist(),
+        "qpos": np.round(run.qpos[::every], 5).tolist(),
+    }
+
+
+def motion(name: str, **view) -> Motion:
+    """The recorded film of a task."""
+    recorded = json.loads((Path(__file__).parent / name / "recorded.json").read_text())["film"]
+    task = Task(name, recorded["variant"])
+    end = recorded["time"][-1]
+    return Motion(
+        task.model,
+        np.array(recorded["time"]),
+        np.array(recorded["qpos"]),
+        moments=tuple(np.linspace(0, end, 6)),
+        slower=2,
+        label=recorded["method"],
+        **view,
+    )
+
+
+def table(runs: list[Run]) -> dict:
+    """By variant and method: runs, solved ones, medians of motion and planning until then."""
+    out: dict = {}
+    for x in runs:
+        out.setdefault(x.variant, {}).setdefault(x.method, []).append(x)
+    for rows in out.values():
+        for method, own in rows.items():
+            solved = [x for x in own if x.solved is not None]
+            rows[method] = {
+                "runs": len(own),
+                "solved": len(solved),
+                "motion": float(np.median([x.solved for x in solved])) if solved else None,
+                "planning": float(np.median([x.spent[-1] for x in solved])) if solved else None,
+            }
+    return out
+
+
+def _on_grid(x, y, grid: np.ndarray) -> np.ndarray:
+    """The last value until each point; a run that has ended keeps it."""
+    return np.asarray(y)[np.maximum(np.searchsorted(x, grid, side="right") - 1, 0)]
+
+
+def draw(runs: list[Run], title: str):
+    """Median and range of the errors over the motion, and over the time of planning."""
+    variants = list(dict.fromkeys(x.variant for x in runs))
+    figure, axes = plt.subplots(
+        len(variants), 2, figsize=(12, 3.8 * len(variants)), sharey=True, squeeze=False
+    )
+    for (left, right), variant in zip(axes, variants, strict=True):
+        for method in METHODS:
+            own = [x for x in runs if x.method == method.name and x.variant == variant]
+            if not own:
+                continue
+            spans = [(left, [x.time for x in own], 0.0), (right, [x.spent for x in own], 0.1)]
+            for axis, over, first in spans:
+                last = max(t[-1] for t in over)
+                grid = np.geomspace(first, last, 300) if first else np.linspace(0, last, 300)
+                y = np.array([_on_grid(t, x.errors, grid) for t, x in zip(over, own, strict=True)])
+                axis.plot(grid, np.median(y, axis=0), color=method.colour, label=method.name)
+                axis.fill_between(grid, y.min(0), y.max(0), color=method.colour, alpha=0.15, lw=0)
+        for axis in (left, right):
+            axis.axhline(1, color=common.GREY, lw=0.8)
+            axis.set_yscale("log")
+        name = title if len(variants) == 1 else f"{title}: {variant}"
+        left.set(xlabel="time of the motion [s]", ylabel="error, solved below 1", title=name)
+        right.set(xlabel="time of planning, two cores [s]", xscale="log")
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def main(file: str, doc: str, argv, title: str) -> int:
+    """Of the experiment in the folder of a file: all runs, or, quick, those that are recorded."""
+    options = common.arguments(doc, argv)
+    name = Path(file).parent.name
+    expected, checks = common.expected(file), common.Checks()
+    bounds, recorded = expected["full"], Path(file).with_name("recorded.json")
+    numbers: dict = {}
+    if options.quick:
+        stored = json.loads(recorded.read_text())
+        runs, film = [Run(**x) for x in stored["runs"]], stored["film"]
+        numbers["note"] = (
+            f"Figure and numbers are recorded ones, of python -m experiments.{name}.run on two "
+            "cores. Here only the first plans of one run were made."
+        )
+        if available():
+            x, _ = Task(name).run(GRADIENT, 0, expected["quick"]["seconds"], options.nthread)
+            ratio = x.errors[-1] / x.errors[0]
+            numbers["first"] = {"ratio": ratio, "planning": x.spent[-1]}
+            checks.below("error after the first plans, over that before", ratio, 1)
+    elif not available():
+        sys.exit(f"{name}: needs MyoSuite; pip install myosuite")
+    else:
+        tasks = [Task(name, variant) for variant in bounds["variants"]]
+        methods = [x for x in METHODS if x.name in bounds["methods"]]
+        runs, film = compare(tasks, methods, bounds["seeds"], bounds["seconds"], options.nthread)
+    found = table(runs)
+    for variant, solved in expected["solved"].items():
+        for method, least in solved.items():
+            what = f"{variant}, {method}: solved"
+            checks.above(what, found[variant][method]["solved"], least - 0.5)
+    numbers["table"] = found
+    folder = options.out / name
+    common.write(folder, numbers, checks, {}, **{name: draw(runs, title)})
+    stored = {"runs": [asdict(x) for x in runs], "film": film}
+    (folder / "recorded.json").write_text(json.dumps(stored) + "\n")
+    return checks.report()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: python -m experiments.manipulation TASK FOLDER [VARIANT]")
+    Task(sys.argv[1], *sys.argv[3:]).write(Path(sys.argv[2]))
