@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "diffmj/error.h"
+#include "mj/collision_filter.h"
 #include "stages/cfd/law.h"
 #include "stages/position/collision/detect.h"
 
@@ -48,25 +49,6 @@ int geom_of(const mjModel* m, const std::string& who, const std::string& name) {
 }
 
 std::pair<int, int> ordered(int a, int b) { return std::minmax(a, b); }
-
-bool masks_meet(const mjModel* m, int g1, int g2) {
-  return (m->geom_contype[g1] & m->geom_conaffinity[g2]) ||
-         (m->geom_contype[g2] & m->geom_conaffinity[g1]);
-}
-
-// bodies whose geoms never meet, whatever their masks
-bool bodies_apart(const mjModel* m, int body1, int body2) {
-  const int weld1 = m->body_weldid[body1], weld2 = m->body_weldid[body2];
-  const auto rests = [&](int weld) { return m->body_dofnum[weld] == 0; };
-  const auto carrier = [&](int weld) { return m->body_weldid[m->body_parentid[weld]]; };
-  if (weld1 == weld2 || (rests(weld1) && rests(weld2))) return true;
-  const bool filters = !(m->opt.disableflags & mjDSBL_FILTERPARENT) && weld1 != 0 && weld2 != 0;
-  if (filters && (weld1 == carrier(weld2) || weld2 == carrier(weld1))) return true;
-  const auto [low, high] = ordered(body1, body2);
-  const int signature = (low << 16) + high;
-  return std::find(m->exclude_signature, m->exclude_signature + m->nexclude, signature) !=
-         m->exclude_signature + m->nexclude;
-}
 
 // the geom of higher priority decides; of the same, solmix weighs, friction is the larger one
 void mix_geoms(const mjModel* m, int g1, int g2, mjContact& c) {
@@ -315,10 +297,7 @@ void CfdModel::find_pairs(const mjModel* m, const Laws& laws) {
   }
   for (int g1 = 0; g1 < static_cast<int>(m->ngeom); g1++) {
     for (int g2 = g1 + 1; g2 < static_cast<int>(m->ngeom); g2++) {
-      if (!masks_meet(m, g1, g2) || bodies_apart(m, m->geom_bodyid[g1], m->geom_bodyid[g2]) ||
-          predefined.contains({g1, g2})) {
-        continue;
-      }
+      if (!geoms_may_collide(m, g1, g2) || predefined.contains({g1, g2})) continue;
       add(m, g1, g2, -1, law_of(g1, g2));
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "mj/collision_filter.h"
 #include "stages/position/collision/smooth/pairs.h"
 
 namespace diffmj {
@@ -123,26 +124,6 @@ std::string types_may_differ(const mjModel* m) {
   return {};
 }
 
-// as far as it does not depend on the pose; a body and its parent do not collide
-bool may_collide(const mjModel* m, int geom1, int geom2) {
-  if (!(m->geom_contype[geom1] & m->geom_conaffinity[geom2]) &&
-      !(m->geom_contype[geom2] & m->geom_conaffinity[geom1])) {
-    return false;
-  }
-  const int body1 = m->geom_bodyid[geom1], body2 = m->geom_bodyid[geom2];
-  const int weld1 = m->body_weldid[body1], weld2 = m->body_weldid[body2];
-  if (weld1 == weld2) return false;
-  const int parent1 = m->body_weldid[m->body_parentid[weld1]],
-            parent2 = m->body_weldid[m->body_parentid[weld2]];
-  if (!(m->opt.disableflags & mjDSBL_FILTERPARENT) && weld1 != 0 && weld2 != 0 &&
-      (weld1 == parent2 || weld2 == parent1)) {
-    return false;
-  }
-  const int signature = (std::min(body1, body2) << 16) + std::max(body1, body2);
-  const int *begin = m->exclude_signature, *end = begin + m->nexclude;
-  return std::find(begin, end, signature) == end;
-}
-
 }  // namespace
 
 bool has_smooth_collider(int type1, int type2) {
@@ -174,7 +155,7 @@ std::string pairs_without_smooth_collider(const mjModel* m) {
   };
   for (int b = 0; b < static_cast<int>(m->ngeom); b++) {
     for (int a = 0; a < b; a++) {
-      if (may_collide(m, a, b)) look(a, b);
+      if (geoms_may_collide(m, a, b)) look(a, b);
     }
   }
   for (int i = 0; i < static_cast<int>(m->npair); i++) look(m->pair_geom1[i], m->pair_geom2[i]);
