@@ -82,6 +82,9 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   });
   report.nearest_kink = kinks.nearest();
   report.kinks = kinks.constraints();
+  if (std::string text = kinks.controls_at_bounds(); !text.empty()) {
+    report.advice.push_back(std::move(text));
+  }
 }
 
 // The largest difference of two gradients, relative to the largest entry of the first.
@@ -173,7 +176,7 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   exact.cfd = {};
   if (exact.collisions.mode != Collisions::kSmooth) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
-  Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
+  Trajectory t = rollout(model, input, function.nstep(), {.interrupted = options.interrupted});
   if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!t.ok()) throw InputError("check: the rollout with events fails: " + t.message);
   report.nevent = static_cast<int>(t.solver.events.size());
@@ -233,6 +236,20 @@ Tally tally(const CheckReport& report, Verdict verdict) {
 
 std::string share(int count, const CheckReport& report) {
   return std::to_string(count) + " of " + std::to_string(report.directions.size()) + " directions ";
+}
+
+// How many steps the inputs with one row per step are for; 10 if there is none. Whether all agree
+// is for require_input to say.
+int rows_of(const Model& model, const RolloutInput& input) {
+  constexpr int kOtherwise = 10;
+  const std::pair<CVec, int> inputs[] = {{input.ctrl, model.nu()},
+                                         {input.qfrc_applied, model.nv()},
+                                         {input.xfrc_applied, 6 * model.nbody()}};
+  for (const auto& [x, width] : inputs) {
+    const auto w = static_cast<size_t>(width);
+    if (w > 0 && x.size() > w && x.size() % w == 0) return static_cast<int>(x.size() / w);
+  }
+  return kOtherwise;
 }
 
 // Random directions, over the whole rollout where it stays on its pieces, else step by step.
@@ -329,19 +346,20 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
     throw InputError(std::string("check: ") + name + " is " + std::to_string(value) +
                      ", expected at least 1");
   };
-  require_count("nstep", options.nstep);
+  const int nstep = options.nstep.value_or(rows_of(user_model, input));
+  require_count("nstep", nstep);
   require_count("directions", options.directions);
   if (!(options.tolerance > 0) || !std::isfinite(options.tolerance)) {
     throw InputError("check: tolerance is " + number(options.tolerance) +
                      ", expected a number above 0");
   }
-  require_input("check", user_model, input, options.nstep);
+  require_input("check", user_model, input, nstep);
   const ModelOptions exact = exact_options(user_model);
   const Model model = tight_model(user_model, exact, kTightCollider, kTightIterations);
   std::mt19937 random(options.seed);
-  RolloutFunction function(model, input, options.nstep, options.interrupted);
+  RolloutFunction function(model, input, nstep, options.interrupted);
   // losses are sums over states: keep the weight of each independent of their number
-  const double weight = 1 / std::sqrt(static_cast<double>(options.nstep + 1));
+  const double weight = 1 / std::sqrt(static_cast<double>(nstep + 1));
   for (Vector* bar : {&function.qpos_bar, &function.qvel_bar, &function.act_bar}) {
     *bar = random_vector(bar->size(), weight, random);
   }
@@ -386,8 +404,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   ModelOptions keep_all = exact;
   keep_all.adaptive.checkpoints.reset();
   const Model own_model = Model::from_mjmodel(user_model.mj(), keep_all);
-  const Trajectory own =
-      rollout(own_model, input, options.nstep, {.interrupted = options.interrupted});
+  const Trajectory own = rollout(own_model, input, nstep, {.interrupted = options.interrupted});
   if (own.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!own.ok()) throw InputError("check: the rollout fails: " + own.message);
   inspect_steps(own_model, own, random, report);
