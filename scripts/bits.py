@@ -22,9 +22,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
-
 import diffmj
+import numpy as np
 
 ZOO = Path(__file__).resolve().parent.parent / "tests" / "testdata" / "zoo"
 
@@ -49,6 +48,11 @@ SETTINGS = {
     "tsit5 smooth": ADAPTIVE | {"collisions": "smooth"},
     "tsit5 smooth-field": ADAPTIVE | {"collisions": "smooth-field"},
     "tsit5 cfd": ADAPTIVE | {"cfd": diffmj.Cfd(width=0.05, controls_steps=True)},
+    # long enough for contacts to begin and end
+    "tsit5 long": ADAPTIVE | {"interval": 0.03},
+    "tsit5 long oracle": ADAPTIVE | {"interval": 0.03, "path": "oracle"},
+    "tsit5 long checkpoints": ADAPTIVE | {"interval": 0.03, "checkpoints": 5},
+    "tsit5 long interpolated": ADAPTIVE | {"interval": 0.03, "adjoint": "interpolated"},
     "heun linear": ADAPTIVE | {"integrator": "heun", "control": "linear"},
 }
 
@@ -100,9 +104,8 @@ def hash_of(model: Path, options: dict, nstep: int) -> str:
                 out.add(name, getattr(grad, name))
             for name in params:
                 out.add(name, grad.params[name])
-        for name, matrix in zip(
-            "AB", sim.linearize(**{k: v for k, v in start.items() if k != "ctrl"})
-        ):
+        start.pop("ctrl", None)
+        for name, matrix in zip("AB", sim.linearize(**start), strict=True):
             out.add(name, matrix)
         if sim.nsensordata > 0:
             out.add("sensordata", traj.sensordata)
