@@ -11,11 +11,13 @@
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "integrate/step.h"
+#include "mj/callbacks.h"
 #include "model/parameters.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/analytic.h"
 
 namespace diffmj {

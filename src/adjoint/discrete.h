@@ -9,7 +9,7 @@
 #include "adjoint/reverse_steps.h"
 #include "base/parallel.h"
 #include "diffmj/gradient.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

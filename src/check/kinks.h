@@ -9,7 +9,7 @@
 
 #include "diffmj/check.h"
 #include "mj/view.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

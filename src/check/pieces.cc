@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 #include "stages/acceleration/noslip.h"
 
 namespace diffmj {

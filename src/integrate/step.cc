@@ -18,7 +18,7 @@ namespace diffmj {
 namespace {
 
 // mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
-void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
+void metric_pullback(const StepModel& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
   Eigen::VectorXd &b = workspace.probe.b, &act_next = workspace.probe.act_next;
   mu.resize(b_bar.rows(), impl.nv);
 
@@ -43,13 +43,13 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
 
 // Mhat differs from M, or would as soon as the damping that a gradient is asked for is not 0.
 // gradient: at 0 damping the side above is taken, on which Euler is implicit
-bool has_metric(const ModelImpl& impl, const StepBar& bar) {
+bool has_metric(const StepModel& impl, const StepBar& bar) {
   return impl.advance != Advance::kExplicit ||
          (impl.euler_damps && bar.wants(Parameter::kDofDamping));
 }
 
 // q' = q ⊕ h v',  v' = v + h b: what b receives, one row per cotangent
-void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matrix& b_bar) {
+void position_pullback(const StepModel& impl, CVec increment, StepBar& bar, Matrix& b_bar) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
   const double h = m->opt.timestep;
@@ -65,7 +65,7 @@ void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matr
 
 // The sensors at the start of a step: adds to bar what they receive directly, leaves the cotangent
 // of a in the workspace's scratch, and returns that of the constraint forces, efc_force included.
-CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
+CVec step_sensors_pullback(const StepModel& impl, const SensorProblem& problem,
                            const SensorNeeds& needs, StepBar& bar, Workspace& workspace) {
   const int nv = impl.nv;
   SensorScratch& scratch = workspace.sensors;
@@ -90,7 +90,7 @@ CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
 
 }  // namespace
 
-bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
+bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar) {
   if (impl.path != GradientPath::kAnalytic || impl.tableau ||
       impl.mj()->opt.integrator == mjINT_RK4) {
     return false;
@@ -101,12 +101,12 @@ bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
   return !needs.oracle && !(other_field && needs.acceleration);
 }
 
-bool step_takes_poses(const ModelImpl& impl) {
+bool step_takes_poses(const StepModel& impl) {
   return impl.path == GradientPath::kAnalytic && !impl.tableau &&
          impl.mj()->opt.integrator != mjINT_RK4 && !impl.has_surrogate_field();
 }
 
-void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
+void StepBar::resize(const StepModel& impl, int ncotangent, bool xfrc) {
   next.setZero(ncotangent, 2 * impl.nv + impl.na);
   x.setZero(ncotangent, 2 * impl.nv + impl.na);
   ctrl.setZero(ncotangent, impl.nu);
@@ -115,7 +115,7 @@ void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
   xfrc_applied.setZero(ncotangent, xfrc ? 6 * impl.nbody : 0);
 }
 
-void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                    Workspace& workspace) {
   if (impl.path == GradientPath::kDifferences) {
     step_differences_pullback(impl, in, bar, workspace);
@@ -128,7 +128,7 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
   }
 }
 
-void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void cfd_step(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   if (m->opt.integrator == mjINT_RK4) {
@@ -148,7 +148,7 @@ void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) 
 // Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep. gradient:
 // with contacts from distance, or of smooth colliders in the backward pass, a is that of F, and its
 // derivative that of F̃ (derivations/cfd.md, eq. 6 to 8)
-void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
@@ -237,7 +237,7 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
       {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params, bar.row_params}, workspace);
 }
 
-void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                              Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -302,7 +302,7 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
                         workspace);
 }
 
-void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                                Workspace& workspace) {
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();

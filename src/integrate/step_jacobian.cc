@@ -32,7 +32,7 @@ bool for_each_activation(const mjModel* m, Fn&& fn) {
 }
 
 // rows of act' from row `from` of the pullback that has a cotangent of 1 for each of them
-void read_activation_rows(const ModelImpl& impl, const ParameterColumns& columns, int from,
+void read_activation_rows(const StepModel& impl, const ParameterColumns& columns, int from,
                           StepJacobian& out) {
   const int dynprm = columns.first(Parameter::kActuatorDynprm);
   for_each_activation(impl.mj(), [&](int actuator, int act, int control) {
@@ -46,7 +46,7 @@ void read_activation_rows(const ModelImpl& impl, const ParameterColumns& columns
 }
 
 // rows of q' = q ⊕ h v' from those of v', which are in place
-void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
+void position_rows(const StepModel& impl, CVec qvel_next, StepJacobian& out) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
   const double h = m->opt.timestep;
@@ -78,7 +78,7 @@ void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
 
 // rows of v' = v + h b by the field's matrices: ∂b = Mhat⁻¹ (M H⁻¹ G + N), or Mhat⁻¹ (G + N)
 // where no constraint acts (docs/derivations/steps.md, eq. 17)
-void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void velocity_rows(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, const StepJacobianOptions& options,
                    StepJacobian& out, Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -128,7 +128,7 @@ void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
 }
 
 // rows of act', all of them one pullback
-void activation_rows(const ModelImpl& impl, const StepInput& in, const ParameterColumns& columns,
+void activation_rows(const StepModel& impl, const StepInput& in, const ParameterColumns& columns,
                      StepJacobian& out, Workspace& workspace) {
   if (impl.na == 0) return;
   const int nv = impl.nv, na = impl.na;
@@ -155,7 +155,7 @@ void activation_rows(const ModelImpl& impl, const StepInput& in, const Parameter
 }
 
 // one pullback per row of x', parameters one row after the other
-void full_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void full_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, StepJacobian& out, Workspace& workspace) {
   const int n = 2 * impl.nv + impl.na;
   const auto pullback = [&](int first, int count, const ParameterBar& params) {
@@ -178,7 +178,7 @@ void full_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
 
 }  // namespace
 
-void StepJacobian::resize(const ModelImpl& impl, const ParameterColumns& columns) {
+void StepJacobian::resize(const StepModel& impl, const ParameterColumns& columns) {
   const int n = 2 * impl.nv + impl.na;
   A.setZero(n, n);
   B.setZero(n, impl.nu);
@@ -187,7 +187,7 @@ void StepJacobian::resize(const ModelImpl& impl, const ParameterColumns& columns
   Q.setZero(n, impl.nv);
 }
 
-void step_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, const StepJacobianOptions& options,
                    StepJacobian& out, Workspace& workspace) {
   const mjModel* m = impl.mj();

@@ -7,6 +7,7 @@
 #include "integrate/tableau.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

@@ -7,10 +7,12 @@
 #include "base/require.h"
 #include "diffmj/error.h"
 #include "linearize/jacobians.h"
+#include "mj/callbacks.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {

@@ -7,16 +7,17 @@
 #include <new>
 #include <optional>
 
+#include "base/checkpoints.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
-#include "record/checkpoints.h"
 #include "record/events.h"
 #include "record/input.h"
 #include "record/landing.h"
 #include "record/recorder.h"
 #include "record/stiffness.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

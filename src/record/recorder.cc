@@ -8,7 +8,7 @@
 #include "base/require.h"
 #include "diffmj/error.h"
 #include "mj/call.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {

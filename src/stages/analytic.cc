@@ -128,7 +128,7 @@ Motion& gravcomp_motion(const mjModel* m, const mjData* d, CVec lambda, Workspac
 
 // -h μᵀ (∂c/∂v) b: c is quadratic in v, so that (∂c/∂v) b = ½ (c(v + b) - c(v - b)) exactly.
 // implicitfast has it for lone free bodies.
-void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
+void bias_metric_pullback(const StageModel& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
                           Vec qvel_bar, const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -158,7 +158,7 @@ void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec
 }
 
 // What reads A = J M⁻¹ Jᵀ: R with diagexact, the no-slip pass, whose forces act on their own, too
-void projections_pullback(const ModelImpl& impl, CVec mu, Vec qpos_bar, const ParameterBar& params,
+void projections_pullback(const StageModel& impl, CVec mu, Vec qpos_bar, const ParameterBar& params,
                           Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -213,7 +213,7 @@ void evaluate_poses(const mjModel* m, const StepInput& in, mjData* d) {
   mj_makeM(m, d);
 }
 
-void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
+void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constrained,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -263,7 +263,7 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
   });
 }
 
-void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& w, Matrix& x_bar, Matrix& ctrl_bar,
                        std::span<const ParameterBar> params_of, Workspace& workspace) {
   const mjModel* m = impl.mj();

@@ -90,7 +90,7 @@ double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
 }
 
 // Sensors at a, with constraint forces f; d must hold the stages.
-void read_sensors(const ModelImpl& impl, const mjModel* m, CVec qacc, CVec f, mjData* d,
+void read_sensors(const StageModel& impl, const mjModel* m, CVec qacc, CVec f, mjData* d,
                   Eigen::VectorXd& out) {
   mjModel precise = *m;  // of the pointers
   precise.opt.ccd_tolerance = impl.tight()->opt.ccd_tolerance;
@@ -107,7 +107,7 @@ void read_sensors(const ModelImpl& impl, const mjModel* m, CVec qacc, CVec f, mj
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
-bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& problem, From from,
+bool evaluate(const StageModel& impl, const mjModel* m, const OracleProblem& problem, From from,
               Workspace::Outputs& out, Workspace& workspace) {
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] { run_stages(m, d, from); });
@@ -221,7 +221,7 @@ void contract(const OracleMultipliers& w, CVec sensor_bar, const Workspace::Outp
 
 }  // namespace
 
-void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] {
@@ -231,7 +231,7 @@ void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& work
   });
 }
 
-void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
+void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
                         Eigen::VectorXd& act_next, Workspace& workspace) {
   mjData* d = workspace.data.get();
   const double time = d->time;
@@ -268,7 +268,7 @@ void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::
   mju_copy(d->act, workspace.saved_act.data(), impl.na);
 }
 
-void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
+void next_activation_pullback(const StageModel& impl, CVec act, CVec act_dot,
                               const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
                               Matrix& act_dot_bar, Workspace& workspace) {
   mjData* d = workspace.data.get();
@@ -295,7 +295,7 @@ void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
   }
 }
 
-void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
                      const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                      Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -372,7 +372,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   }
 }
 
-void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& problem, Vec a_bar,
+void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem& problem, Vec a_bar,
                                     Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -404,12 +404,12 @@ void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& 
   }
 }
 
-void oracle_linearize(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace) {
+void oracle_linearize(const StageModel& impl, const OracleProblem& problem, Workspace& workspace) {
   workspace.rows.set_base(workspace.data.get());
   evaluate(impl, impl.mj(), problem, From::kActuation, workspace.base, workspace);
 }
 
-void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
+void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
                         Vec act_dot_dot, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -455,7 +455,7 @@ void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVe
   }
 }
 
-void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void oracle_parameters_pullback(const StageModel& impl, const OracleProblem& problem,
                                 const OracleMultipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace) {
   if (!params.any()) return;

@@ -66,7 +66,7 @@ struct NextActivation {
 
 class Pullback {
  public:
-  Pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
+  Pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
            const ParameterBar& params, Workspace& workspace)
       : impl_(impl),
         m_(impl.mj()),
@@ -389,7 +389,7 @@ class Pullback {
     return gain == 0 ? input : (d_->actuator_force[out] - bias) / gain;
   }
 
-  const ModelImpl& impl_;
+  const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
   const ActuationIn& in_;
@@ -423,7 +423,7 @@ bool not_implicit(const mjModel* m, const mjData* d, int i) {
   return kSaturatedIsNotImplicit && (joint_saturated(m, d, i) || tendon_saturated(m, d, i));
 }
 
-double metric_form(const ModelImpl& impl, const ActuationIn& in, int out, double weight, Vec y,
+double metric_form(const StageModel& impl, const ActuationIn& in, int out, double weight, Vec y,
                    Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -476,7 +476,7 @@ bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked) {
   return any;
 }
 
-void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void actuation_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                         Sweep& sweep, const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   if (m->nactuator == 0) return;

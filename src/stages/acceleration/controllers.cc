@@ -40,7 +40,7 @@ double controller_slope(const mjModel* m, int i) {
 
 class Controllers {
  public:
-  Controllers(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
+  Controllers(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
               const ParameterBar& params, Workspace& workspace)
       : impl_(impl),
         m_(impl.mj()),
@@ -61,7 +61,7 @@ class Controllers {
   template <class Slot, class To>
   void difference(int slots, Slot&& slot, To&& to);
 
-  const ModelImpl& impl_;
+  const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
   const ActuationIn& in_;
@@ -248,7 +248,7 @@ bool is_controller(const mjModel* m, int i) {
          m->actuator_gaintype[i] == mjGAIN_SO3;
 }
 
-void controllers_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void controllers_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                           Sweep& sweep, const ParameterBar& params, Workspace& workspace) {
   Controllers(impl, in, bar, sweep, params, workspace).run();
 }

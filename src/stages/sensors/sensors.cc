@@ -151,7 +151,7 @@ std::string sensor_name(const mjModel* m, int sensor) {
   return name && *name ? std::string("sensor '") + name + "'" : "sensor " + std::to_string(sensor);
 }
 
-std::string sensor_value_obstacle(const ModelImpl& impl, int sensor) {
+std::string sensor_value_obstacle(const StageModel& impl, int sensor) {
   const mjModel* m = impl.mj();
   if (m->sensor_delay[sensor] > 0 || m->sensor_interval[2 * sensor] > 0) {
     return "it has a delay or an interval, which read a history of earlier steps; remove delay= "
@@ -165,7 +165,7 @@ std::string sensor_value_obstacle(const ModelImpl& impl, int sensor) {
   return "";
 }
 
-std::string sensor_obstacle(const ModelImpl& impl, int sensor) {
+std::string sensor_obstacle(const StageModel& impl, int sensor) {
   const mjModel* m = impl.mj();
   const std::string value = sensor_value_obstacle(impl, sensor);
   if (!value.empty()) return value;
@@ -265,7 +265,7 @@ void SensorScratch::clear() {
   std::fill(com.begin(), com.end(), Vector3::Zero());
 }
 
-void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
+void sensors_pullback(const StageModel& impl, const SensorProblem& problem, CVec sensordata_bar,
                       const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();

@@ -12,6 +12,7 @@
 #include "harness/collision_paths.h"
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
