@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <random>
 
+#include "base/text.h"
 #include "check/blame.h"
 #include "check/directions.h"
 #include "check/kinks.h"
@@ -31,12 +31,6 @@
 
 namespace diffmj {
 namespace {
-
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", x);
-  return text;
-}
 
 // |M a - qfrc_smooth - Jᵀ f(y)| / (1 + |M a|): how far the solver stopped from its optimum. The
 // stages and y must be those of qacc.
@@ -84,8 +78,8 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   });
   report.nearest_kink = kinks.nearest();
   report.kinks = kinks.constraints();
-  if (std::string text = kinks.controls_at_bounds(); !text.empty()) {
-    report.advice.push_back(std::move(text));
+  if (std::string bounds = kinks.controls_at_bounds(); !bounds.empty()) {
+    report.advice.push_back(std::move(bounds));
   }
 }
 
@@ -161,13 +155,11 @@ std::string compare_with_smooth(const Model& model, const CollisionOptions& coll
   options.collisions = collisions;
   const double difference =
       largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1e", difference);
   return std::string("collisions ") + collisions_name(collisions.mode) +
          " is a surrogate: the check is of the exact gradient, and the smooth one differs from "
          "that "
          "by " +
-         text + " of the largest entry";
+         text("%.1e", difference) + " of the largest entry";
 }
 
 // What the terms of events add to the gradient of a rollout as the user would make it.
@@ -210,10 +202,8 @@ std::string compare_with_continuous(const Model& model, Adjoint adjoint,
   try {
     const double difference =
         largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.1e", difference);
     return what + " has an error of its own: the check is of the discrete adjoint, and " + what +
-           " differs from that by " + text + " of the largest entry";
+           " differs from that by " + text("%.1e", difference) + " of the largest entry";
   } catch (const RolloutError& error) {
     return "the check is of the discrete adjoint; " + std::string(error.what());
   }
@@ -294,7 +284,7 @@ void check_directions(const Model& model, const RolloutFunction& function, const
                             number(known) + " here");
   }
   if (!steps) return;
-  for (std::string& text : steps->left_out()) report.advice.push_back(std::move(text));
+  for (std::string& omitted : steps->left_out()) report.advice.push_back(std::move(omitted));
 
   if (const Tally differ = tally(report, Verdict::kDiffers); differ.count > 0) {
     report.reason = share(differ.count, report) + "differ, by up to " + number(differ.worst->error);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <new>
 #include <optional>
 
 #include "base/checkpoints.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
@@ -21,12 +21,6 @@
 
 namespace diffmj {
 namespace {
-
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", x);
-  return text;
-}
 
 class AdaptiveRollout {
  public:

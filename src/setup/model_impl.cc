@@ -1,9 +1,9 @@
 #include "setup/model_impl.h"
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "integrate/tableau.h"
 #include "mj/names.h"
@@ -106,9 +106,7 @@ void ModelImpl::choose_collider(const ModelImpl* base) {
   const CollisionOptions& o = options.collisions;
   if (o.mode == Collisions::kMujoco) return;
   if (!(o.smoothness > 0) || std::isinf(o.smoothness)) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%g", o.smoothness);
-    throw InputError(std::string("smoothness is ") + text + ", expected a width > 0 in metres");
+    throw InputError("smoothness is " + number(o.smoothness) + ", expected a width > 0 in metres");
   }
   if (o.mode != Collisions::kSmooth && path != GradientPath::kAnalytic) {
     throw UnsupportedError(std::string("collisions ") + collisions_name(o.mode) +

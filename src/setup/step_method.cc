@@ -1,10 +1,10 @@
 #include "setup/step_method.h"
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "base/checkpoints.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "integrate/step_controller.h"
 #include "integrate/tableau.h"
@@ -29,9 +29,7 @@ StepMethod choose_method(const ModelOptions& options, mjModel* m) {
   const AdaptiveOptions& o = options.adaptive;
   const auto require = [](const char* name, double value, const char* expected) {
     if (value >= 0 && std::isfinite(value)) return;
-    char text[32];
-    std::snprintf(text, sizeof(text), "%g", value);
-    throw InputError(std::string(name) + " is " + text + ", expected " + expected);
+    throw InputError(std::string(name) + " is " + number(value) + ", expected " + expected);
   };
   require("interval", o.interval, "a time ≥ 0");
   require("step", o.step, "a time ≥ 0");

@@ -5,6 +5,7 @@
 
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "mj/names.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/position/tendon.h"
 #include "stages/sensors/scratch.h"
@@ -147,8 +148,7 @@ void for_each_cotangent(const mjModel* m, CVec sensordata_bar, Fn&& fn) {
 }  // namespace
 
 std::string sensor_name(const mjModel* m, int sensor) {
-  const char* name = mj_id2name(m, mjOBJ_SENSOR, sensor);
-  return name && *name ? std::string("sensor '") + name + "'" : "sensor " + std::to_string(sensor);
+  return element_name(m, mjOBJ_SENSOR, sensor);
 }
 
 std::string sensor_value_obstacle(const StageModel& impl, int sensor) {

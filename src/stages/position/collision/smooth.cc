@@ -4,6 +4,7 @@
 #include <array>
 
 #include "mj/collision_filter.h"
+#include "mj/names.h"
 #include "stages/position/collision/smooth/pairs.h"
 
 namespace diffmj {
@@ -102,11 +103,6 @@ const char* type_name(int type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-std::string geom_name(const mjModel* m, int geom) {
-  const char* name = mj_id2name(m, mjOBJ_GEOM, geom);
-  return name && *name ? "geom '" + std::string(name) + "'" : "geom " + std::to_string(geom);
-}
-
 bool is_convex(int type) {
   return type == mjGEOM_ELLIPSOID || type == mjGEOM_CYLINDER || type == mjGEOM_BOX ||
          type == mjGEOM_MESH;
@@ -118,7 +114,7 @@ std::string types_may_differ(const mjModel* m) {
   for (int g = 0; g < static_cast<int>(m->ngeom); g++) {
     if (m->geom_type[g] == mjGEOM_SDF) return "signed distance functions";
     if (is_convex(m->geom_type[g]) && m->geom_fluid[static_cast<ptrdiff_t>(mjNFLUID) * g] > 0) {
-      return "fluid forces on " + geom_name(m, g);
+      return "fluid forces on " + element_name(m, mjOBJ_GEOM, g);
     }
   }
   return {};
@@ -151,7 +147,8 @@ std::string pairs_without_smooth_collider(const mjModel* m) {
     }
     named[i][j] = true;
     text += (text.empty() ? "" : ", ") + std::string(type_name(type1)) + " and " +
-            type_name(type2) + " (" + geom_name(m, geom1) + ", " + geom_name(m, geom2) + ")";
+            type_name(type2) + " (" + element_name(m, mjOBJ_GEOM, geom1) + ", " +
+            element_name(m, mjOBJ_GEOM, geom2) + ")";
   };
   for (int b = 0; b < static_cast<int>(m->ngeom); b++) {
     for (int a = 0; a < b; a++) {
