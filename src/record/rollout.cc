@@ -1,63 +1,27 @@
-// rollout(): nstep calls of mj_step, recorded.
+// rollout(): one, or those of a batch.
 #include "diffmj/rollout.h"
 
-#include <algorithm>
-#include <new>
 #include <optional>
 
 #include "base/parallel.h"
 #include "base/require.h"
 #include "diffmj/sensors.h"
-#include "integrate/step.h"
-#include "mj/call.h"
 #include "mj/callbacks.h"
-#include "mj/collider.h"
 #include "record/adaptive.h"
 #include "record/input.h"
+#include "record/mujoco_rollout.h"
 #include "record/pose_reader.h"
-#include "record/recorder.h"
 #include "record/rollout_into.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
-#include "setup/workspace_lease.h"
-#include "stages/position/collision.h"
-#include "stages/position/tendon.h"
+#include "setup/model_impl.h"
 #include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
 
 namespace diffmj {
 namespace {
 
-// A bad state found by MuJoCo's own checks in the step just made, or left behind by it: mj_step
-// checks qpos and qvel when it begins, the last state of a rollout needs the same check.
-BadState find_bad_step(const Model& model, const mjData* d) {
-  for (const auto& [warning, what] :
-       {std::pair{mjWARN_BADQPOS, "qpos"}, {mjWARN_BADQVEL, "qvel"}, {mjWARN_BADQACC, "qacc"}}) {
-    if (d->warning[warning].number > 0) return {what, d->warning[warning].lastinfo};
-  }
-  return find_bad_state(model, d->qpos, d->qvel, d->act);
-}
-
-// Contacts of the step just made, or none of any step as soon as they do not fit.
-void record_contacts(const mjData* d, size_t most, Trajectory& t) {
-  if (t.contact_begin.empty()) return;
-  try {
-    keep_contacts(d, t.contacts);
-    t.contact_begin.push_back(t.contacts.size());
-    if (t.contacts.size() <= most) return;
-  } catch (const std::bad_alloc&) {
-    // the backward pass finds them again
-  }
-  t.contacts = {};
-  t.contact_begin = {};
-}
-
-// What of the stages is kept for the backward pass.
-struct Kept {
-  bool tendons;
-  size_t contacts;  // bytes
-};
-Kept kept_of(const Model& model, int nstep, size_t nrollout, bool keep) {
+KeptStages kept_of(const Model& model, int nstep, size_t nrollout, bool keep) {
   if (!keep) return {false, 0};
   return {keeps_tendons(model, nstep, nrollout), contact_bytes(model, nrollout)};
 }
@@ -88,115 +52,18 @@ Trajectory emptied(Trajectory& old) {
   return t;
 }
 
-// t: empty, but for its memory
-Trajectory steps_of_mujoco(const Model& model, const RolloutInput& input, int nstep,
-                           const Kept& kept, bool sensors, const PoseReader* poses, Trajectory t,
-                           StopSignal& stop) {
-  const mjModel* m = model.mj();
-  mjModel sensing = *m;  // of the pointers
-  if (sensors) sensing.opt.disableflags &= ~mjDSBL_SENSOR;
-  const auto nsensordata = sensors ? static_cast<size_t>(m->nsensordata) : 0;
-  TendonRecordSize tendons(m);
-  if (!kept.tendons) tendons.numbers = tendons.objects = 0;
-  allocate_rows(model, input, nstep, tendons, t);
-  WorkspaceLease workspace(model.impl());
-  mjData* d = workspace->data.get();
-  WarningCollector warnings;
-  reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
-  d->time = input.time;
-  const auto set = [](CVec from, mjtNum* to) { std::copy(from.begin(), from.end(), to); };
-  set(input.qpos, d->qpos);
-  set(input.qvel, d->qvel);
-  set(input.act, d->act);
-  set(input.qacc_warmstart, d->qacc_warmstart);
-  record_state(d->time, d->qpos, d->qvel, d->act, 0, t);
-  if (kept.contacts > 0) t.contact_begin.assign(1, 0);
-
-  int done = 0;
-  for (; done < nstep; done++) {
-    if (stop.poll(static_cast<double>(done) / nstep)) {
-      t.outcome = Outcome::kInterrupted;
-      t.message = "interrupted at step " + std::to_string(done) + " of " + std::to_string(nstep);
-      break;
-    }
-    const double time = d->time;
-    set(input_row(t.ctrl, done, t.nu), d->ctrl);
-    set(input_row(t.qfrc_applied, done, t.nv), d->qfrc_applied);
-    set(input_row(t.xfrc_applied, done, 6 * t.nbody), d->xfrc_applied);
-    double* warmstart = t.qacc_warmstart.data() + static_cast<ptrdiff_t>(done) * t.nv;
-    std::copy(d->qacc_warmstart, d->qacc_warmstart + t.nv, warmstart);
-    try {
-      if (cfd_forward(model.impl())) {
-        const StepInput in{.time = time,
-                           .qpos = row(t.qpos, done, t.nq),
-                           .qvel = row(t.qvel, done, t.nv),
-                           .act = row(t.act, done, t.na),
-                           .qacc_warmstart = row(t.qacc_warmstart, done, t.nv),
-                           .ctrl = input_row(t.ctrl, done, t.nu),
-                           .qfrc_applied = input_row(t.qfrc_applied, done, t.nv),
-                           .xfrc_applied = input_row(t.xfrc_applied, done, 6 * t.nbody)};
-        cfd_step(model.impl(), in, *workspace);
-      } else {
-        mj_call("mj_step", [&] { mj_step(CollidingModel(&sensing), d); });
-      }
-    } catch (const MujocoError& error) {
-      t.outcome = Outcome::kMujocoError;
-      t.message = std::string(error.what()) + " (at step " + std::to_string(done) + ")";
-      break;
-    }
-    warnings.look(d, done, t.warnings);
-    if (const BadState bad = find_bad_step(model, d); bad.what) {
-      fail_not_finite(model, bad, done, time,
-                      "use a smaller timestep, softer contacts or smaller controls", t);
-      break;
-    }
-    StepRecord& record = t.steps[static_cast<size_t>(done)];
-    record.ncon = d->ncon;
-    record.nefc = d->nefc;
-    for (int i = 0; i < std::max(1, std::min(d->nisland, +mjNISLAND)); i++) {
-      record.solver_niter += d->solver_niter[i];
-    }
-    // for RK4 the data holds the last stage; its first acceleration is computed again when needed
-    std::copy(d->qacc, d->qacc + t.nv, t.qacc.data() + static_cast<ptrdiff_t>(done) * t.nv);
-    record_state(d->time, d->qpos, d->qvel, d->act, done + 1, t);
-    record_contacts(d, kept.contacts, t);
-    if (poses) poses->read(d, done);
-    t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
-    if (tendons.numbers > 0) {
-      const auto i = static_cast<size_t>(done);
-      keep_tendons(m, d, Vec(t.tendon_numbers).subspan(i * tendons.numbers, tendons.numbers),
-                   std::span(t.tendon_objects).subspan(i * tendons.objects, tendons.objects));
-    }
-  }
-  resize_rows(done, tendons, t);  // drops the rows of steps that were not completed
-  t.nstep = done;
-  t.next_warmstart.assign(d->qacc_warmstart, d->qacc_warmstart + t.nv);
-  if (poses && t.ok()) {
-    // the last state, which no step begins with
-    poses->evaluate(d);
-    poses->read(d, done);
-  }
-  if (sensors && t.ok()) {
-    evaluate_sensors_at(model, state_input(t, done), *workspace);
-    t.sensordata.insert(t.sensordata.end(), d->sensordata, d->sensordata + nsensordata);
-  } else {
-    t.sensordata.clear();
-  }
-  return t;
-}
-
 // poses: where those of this rollout go; null: they are not asked for. old: its memory is used
-Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep, const Kept& kept,
-                       const RolloutOptions& options, Poses* poses, Trajectory& old,
-                       StopSignal& stop) {
+Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
+                       const KeptStages& kept, const RolloutOptions& options, Poses* poses,
+                       Trajectory& old, StopSignal& stop) {
   const bool sense = options.sensors && steps_sense(model);
   const bool leave = poses && steps_leave_poses(model) && !cfd_forward(model.impl());
   std::optional<PoseReader> reader;
   if (leave) reader.emplace(model, options.observables, nstep, *poses);
   Trajectory t = model.is_adaptive()
                      ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
-                     : steps_of_mujoco(model, input, nstep, kept, sense, leave ? &*reader : nullptr,
-                                       emptied(old), stop);
+                     : mujoco_rollout(model, input, nstep, kept, sense, leave ? &*reader : nullptr,
+                                      emptied(old), stop);
   if (options.sensors && !sense && t.ok()) t.sensordata = sensordata(model, t);
   if (poses && !leave && t.ok()) *poses = diffmj::poses(model, t, options.observables);
   return t;
@@ -244,7 +111,7 @@ void run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs, int nst
   if (out.empty()) return;
   require_memory("rollout", trajectory_bytes(model_of(0), nstep, inputs.size()));
   require_poses(inputs.size(), options);
-  const Kept kept = kept_of(model_of(0), nstep, inputs.size(), options.keep_stages);
+  const KeptStages kept = kept_of(model_of(0), nstep, inputs.size(), options.keep_stages);
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
