@@ -88,6 +88,30 @@ CVec step_sensors_pullback(const StepModel& impl, const SensorProblem& problem,
   return scratch.force;
 }
 
+// H λ = M μ, or b_bar where there is no metric, with what cotangents of forces and sensors add to
+// that of a
+void solve_step_lambda(const StepModel& impl, bool implicit, bool noslip, bool sensors,
+                       CVec force_bar, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv;
+  Matrix &a_bar = workspace.a_bar, &mu = workspace.mu;
+  a_bar = workspace.b_bar;
+  for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
+    mj_call("mj_mulM", [&] {
+      mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(), row_part(mu, i, 0, nv).data());
+    });
+  }
+  for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
+    noslip_pullback(impl, row_part(mu, i, 0, nv), force_bar, row_part(a_bar, i, 0, nv), workspace);
+  }
+  if (sensors) eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
+  if (!force_bar.empty() && !noslip) {
+    constraint_force_to_acceleration(m, d, force_bar, row_part(a_bar, 0, 0, nv), workspace);
+  }
+  solve_lambda(impl, a_bar, workspace.lambda, workspace);
+}
+
 }  // namespace
 
 bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar) {
@@ -156,18 +180,13 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
   const bool implicit = has_metric(impl, bar);
   const SensorNeeds needs(m, bar.sensordata);
   // cotangents of a itself make λ another than μ
-  bool constrained = in.nefc != 0 || (implicit && needs.acceleration);
-  CVec field_qacc = qacc;
+  const bool wanted = in.nefc != 0 || (implicit && needs.acceleration);
   const ColliderScope scope(impl.backward_collider());
-  if (impl.has_surrogate_field()) {
-    constrained = surrogate_evaluate(impl, in, qacc, workspace);
-    field_qacc = workspace.field_qacc;
-  } else {
-    vector_field_evaluate(impl, in, qacc, constrained, workspace);
-  }
+  const BackwardField field = backward_field_evaluate(impl, in, qacc, wanted, workspace);
+  const bool constrained = field.constrained;
   // the main solver's solution is the root, and μ is needed for what comes after it
   const bool noslip = constrained && has_noslip(m);
-  if (noslip) field_qacc = workspace.noslip.qacc;
+  const CVec field_qacc = noslip ? CVec(workspace.noslip.qacc) : field.qacc;
 
   std::vector<double>&b = workspace.b, &increment = workspace.direction;
   for (size_t k = 0; k < b.size(); k++) {
@@ -192,26 +211,7 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
                               row_part(mu, i, 0, nv), workspace);
     }
   }
-  if (constrained) {
-    Matrix& a_bar = workspace.a_bar;
-    a_bar = b_bar;
-    for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
-      mj_call("mj_mulM", [&] {
-        mj_mulM(m, workspace.data.get(), row_part(a_bar, i, 0, nv).data(),
-                row_part(mu, i, 0, nv).data());
-      });
-    }
-    for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
-      noslip_pullback(impl, row_part(mu, i, 0, nv), force_bar, row_part(a_bar, i, 0, nv),
-                      workspace);
-    }
-    if (needs.any) eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
-    if (!force_bar.empty() && !noslip) {
-      constraint_force_to_acceleration(m, workspace.data.get(), force_bar,
-                                       row_part(a_bar, 0, 0, nv), workspace);
-    }
-    solve_lambda(impl, a_bar, lambda, workspace);
-  }
+  if (constrained) solve_step_lambda(impl, implicit, noslip, needs.any, force_bar, workspace);
 
   OracleMultipliers multipliers;
   if (implicit || noslip) multipliers.mu = &mu;

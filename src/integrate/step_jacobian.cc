@@ -9,7 +9,6 @@
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/analytic.h"
-#include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
@@ -85,20 +84,14 @@ void velocity_rows(const StepModel& impl, const StepInput& in, CVec qacc,
   const int nv = impl.nv, na = impl.na, nu = impl.nu;
   const double h = m->opt.timestep;
   const bool implicit = impl.advance != Advance::kExplicit;
-  bool constrained = in.nefc != 0;
-  CVec field_qacc = qacc;
   const ColliderScope scope(impl.backward_collider());
-  if (impl.has_surrogate_field()) {
-    constrained = surrogate_evaluate(impl, in, qacc, workspace);
-    field_qacc = workspace.field_qacc;
-  } else {
-    vector_field_evaluate(impl, in, qacc, constrained, workspace);
-  }
+  const BackwardField field = backward_field_evaluate(impl, in, qacc, in.nefc != 0, workspace);
+  const bool constrained = field.constrained;
   std::vector<double>& b = workspace.b;
   for (size_t k = 0; k < b.size() && implicit; k++) b[k] = (in.qvel_next[k] - in.qvel[k]) / h;
   out.field.compute(impl,
                     {.in = in,
-                     .qacc = constrained || !implicit ? field_qacc : CVec(b),
+                     .qacc = constrained || !implicit ? field.qacc : CVec(b),
                      .b = b,
                      .act_from = {},
                      .act_dot_from = {},

@@ -147,6 +147,16 @@ void vector_field_evaluate(const StageModel& impl, const StepInput& in, CVec qac
   if (constrained) solution_factorize(impl, qacc, workspace);
 }
 
+BackwardField backward_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc,
+                                      bool constrained, Workspace& workspace) {
+  if (impl.has_surrogate_field()) {
+    constrained = surrogate_evaluate(impl, in, qacc, workspace);
+    return {workspace.field_qacc, constrained};
+  }
+  vector_field_evaluate(impl, in, qacc, constrained, workspace);
+  return {qacc, constrained};
+}
+
 void solution_factorize(const StageModel& impl, CVec qacc, Workspace& workspace) {
   if (has_noslip(impl.mj())) {
     noslip_solve(impl, workspace);

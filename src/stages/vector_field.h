@@ -35,6 +35,16 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
 void vector_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace);
 
+// The same of the field whose derivative the backward pass takes: that of the rollout, whose
+// solution is qacc, or another one (stages/surrogate_field.h), which is solved here. The collider
+// must be backward_collider().
+struct BackwardField {
+  CVec qacc;         // nv: its solution
+  bool constrained;  // constraints act, and the Newton matrix is factorised
+};
+BackwardField backward_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc,
+                                      bool constrained, Workspace& workspace);
+
 // The Newton matrix at the solution qacc; with a no-slip pass at the main solver's, which is found
 // again (stages/acceleration/noslip.h). The workspace's mjData must hold all stages before the
 // solver.
