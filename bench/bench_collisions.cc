@@ -13,7 +13,8 @@
 #include "harness/models.h"
 #include "mj/call.h"
 #include "mj/handle.h"
-#include "model/workspace.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 #include "stages/position/collision/smooth.h"
 
 namespace diffmj {

@@ -16,6 +16,7 @@
 #include "integrate/step.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
@@ -39,7 +40,7 @@ struct Problem {
         m(impl.mj()),
         trajectory(rollout(from.model, from.input(), 1)),
         in(step_input(trajectory, 0)),
-        w(impl),
+        w(impl, impl.nplace()),
         d(w.data.get()),
         s(w.sweep),
         lambda(wave(static_cast<size_t>(impl.nv), 0.4)),

@@ -3,6 +3,7 @@
 #define DIFFMJ_CHECK_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@
 namespace diffmj {
 
 struct CheckOptions {
-  int nstep = 10;           // length of the rollout that is checked
+  // Length of the rollout that is checked. None: as many steps as the inputs have rows, or 10 if
+  // they have one row that is held, or none.
+  std::optional<int> nstep = {};
   int directions = 8;       // random directions in (qpos, qvel, act, every ctrl)
   unsigned seed = 1;        // of directions and cotangents
   double tolerance = 1e-5;  // relative to max(|adjoint|, |differences|, |gradient|/√n)

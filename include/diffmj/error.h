@@ -26,7 +26,10 @@ class MujocoError : public Error {
   using Error::Error;
 };
 
-// A rollout did not reach its last step and the caller asked for an exception.
+// A rollout, or the backward pass or the tangents of one, did not come to its end: a rollout that
+// was needed to go on diverged (settling, planning, identification), a recorded step cannot be
+// recomputed, a continuous adjoint cannot be solved, or a gradient or tangent is not finite. The
+// message names the step or the time.
 class RolloutError : public Error {
   using Error::Error;
 };

@@ -25,7 +25,9 @@ class MujocoError(Error, RuntimeError):
 
 
 class RolloutError(Error, RuntimeError):
-    """A rollout did not reach its last step.
+    """A rollout, or its backward pass, did not come to its end: a rollout that was needed diverged,
+    a recorded step cannot be recomputed, a continuous adjoint cannot be solved, or a gradient or
+    tangent is not finite.
 
     Attributes:
         trajectory: the steps that were completed, readable as usual; None if it is not known.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer, to_nstep
+from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer
 from ._cfd import Cfd
 from ._check import CheckReport
 from ._errors import (
@@ -591,7 +591,7 @@ class Simulator:
         mocap_pos: npt.ArrayLike | None = None,
         mocap_quat: npt.ArrayLike | None = None,
         time: float = 0.0,
-        nstep: int = 10,
+        nstep: int | None = None,
         directions: int = 8,
         seed: int = 1,
         tolerance: float = 1e-5,
@@ -607,7 +607,8 @@ class Simulator:
         gradient that differs is wrong about, `report.reason` names.
 
         Args: as of `rollout`, without batch, and
-            nstep: length of the rollout.
+            nstep: length of the rollout. None: as many steps as ctrl, qfrc_applied or xfrc_applied
+                have rows, or 10 if none of them has one row per step.
             directions: random directions in (qpos, qvel, act, every ctrl).
             seed: of directions and cotangents.
             tolerance: relative, of a direction that agrees; above 0.
@@ -633,10 +634,13 @@ class Simulator:
         if common_batch(who, inputs) is not None:
             raise InputError(f"{who}: checks one rollout; give arguments without a batch dimension")
         self._require_one_model(who)
+        if nstep is None and all(x.nstep is None for x in inputs):
+            nstep = 10
+        nstep = common_nstep(who, inputs, nstep)
         report = _diffmj.check_gradient(
             self._model,
             _input_arrays(inputs),
-            nstep=common_nstep(who, inputs, to_nstep(who, nstep)),
+            nstep=nstep,
             directions=to_integer(who, "directions", directions, least=1),
             seed=to_integer(who, "seed", seed, most=2**32 - 1),
             tolerance=float(tolerance),

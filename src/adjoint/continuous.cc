@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "adjoint/jump.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "integrate/manifold.h"
 #include "record/trajectory.h"
@@ -304,10 +304,8 @@ bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
 }
 
 void ContinuousAdjoint::fail(const std::string& why, double t) const {
-  char time[32];
-  std::snprintf(time, sizeof(time), "%g", t);
   throw RolloutError(std::string("the ") + adjoint_name(model_.options().adaptive.adjoint) +
-                     " adjoint cannot be solved beyond time " + time + " s: " + why);
+                     " adjoint cannot be solved beyond time " + number(t) + " s: " + why);
 }
 
 }  // namespace diffmj

@@ -24,6 +24,7 @@
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
 #include "model/parameters.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 

@@ -11,6 +11,7 @@
 #include "model/parameters.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "stages/analytic.h"
 #include "stages/position/kinematics.h"
 #include "stages/sensors/sensors.h"

@@ -8,7 +8,7 @@
 
 #include "diffmj/gradient.h"
 #include "mj/view.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

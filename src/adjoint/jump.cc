@@ -6,6 +6,7 @@
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/constraint_type.h"
 #include "stages/acceleration/constraint_parameters.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/position/constraint_rows.h"
@@ -81,9 +82,8 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
                    const ParameterBar& params, Workspace& workspace) {
   const std::span<const EventConstraint> constraints = event.constraints;
   // gradient: forces from distance do not jump where a contact begins
-  const bool contacts = std::any_of(constraints.begin(), constraints.end(), [](const auto& c) {
-    return c.type >= mjCNSTR_CONTACT_FRICTIONLESS;
-  });
+  const bool contacts = std::any_of(constraints.begin(), constraints.end(),
+                                    [](const auto& c) { return is_contact(c.type); });
   if (impl.cfd && contacts) return;
   // gradient: from rest on the margin there is no term; from one side the motion has a derivative
   if (event.at_rest) return;

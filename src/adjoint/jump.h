@@ -10,9 +10,9 @@
 
 #include "diffmj/rollout.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
 #include "model/parameters.h"
-#include "model/workspace.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "diffmj/error.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/checkpoints.h"
 #include "base/parallel.h"
 #include "diffmj/rollout.h"
 #include "integrate/runge_kutta.h"
 #include "record/adaptive.h"
-#include "record/checkpoints.h"
 
 namespace diffmj {
 

@@ -10,7 +10,7 @@
 #include "stages/acceleration/noslip.h"
 #include "stages/input_differences.h"
 #include "stages/sensors/sensors.h"
-#include "stages/surrogate_field.h"
+#include "stages/vector_field.h"
 
 namespace diffmj {
 namespace {
@@ -45,12 +45,9 @@ void analytic_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec
       std::copy_n(d->qacc, nv, qacc.begin());
       constrained = d->nefc > 0;
     }
-    if (impl.has_surrogate_field()) {
-      constrained = surrogate_evaluate(impl, in, qacc, workspace);
-      field_qacc = workspace.field_qacc;
-    } else {
-      vector_field_evaluate(impl, in, qacc, constrained, workspace);
-    }
+    const BackwardField field = backward_field_evaluate(impl, in, qacc, constrained, workspace);
+    constrained = field.constrained;
+    field_qacc = field.qacc;
   } else {
     evaluate_analytic(impl, in, constrained, workspace);
   }

@@ -4,6 +4,7 @@
 #ifndef DIFFMJ_ADJOINT_SENSORS_H_
 #define DIFFMJ_ADJOINT_SENSORS_H_
 
+#include "setup/model_impl.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {

@@ -20,10 +20,21 @@ bool StopSignal::poll(double share) {
   const auto now = std::chrono::steady_clock::now();
   if (now >= next_) {
     next_ = now + kPollInterval;
-    if (progress_ && share >= 0) progress_(share);
+    if (progress_ && share >= 0) progress_(begin_ + size_ * share);
     if (interrupted_ && interrupted_()) stop();
   }
   return stopped();
+}
+
+StopSignal::Part::Part(StopSignal& stop, int i, int n)
+    : stop_(stop), outer_begin_(stop.begin_), outer_size_(stop.size_) {
+  stop_.begin_ += stop_.size_ * i / n;
+  stop_.size_ /= n;
+}
+
+StopSignal::Part::~Part() {
+  stop_.begin_ = outer_begin_;
+  stop_.size_ = outer_size_;
 }
 
 void parallel_for(int n, int nthread, StopSignal& stop,
@@ -31,7 +42,10 @@ void parallel_for(int n, int nthread, StopSignal& stop,
   if (nthread <= 0) nthread = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   nthread = std::min(nthread, n);
   if (nthread <= 1) {
-    for (int i = 0; i < n && !stop.poll(); i++) fn(i, stop);
+    for (int i = 0; i < n && !stop.poll(); i++) {
+      const StopSignal::Part part(stop, i, n);
+      fn(i, stop);
+    }
     return;
   }
 
@@ -82,7 +96,10 @@ void parallel_for(int n, int nthread, StopSignal& stop,
       }
     }
     if (threads.list.empty()) {
-      for (int i = next++; i < n && !stop.poll(); i = next++) fn(i, stop);
+      for (int i = next++; i < n && !stop.poll(); i = next++) {
+        const StopSignal::Part part(stop, i, n);
+        fn(i, stop);
+      }
       return;
     }
     try {

@@ -15,23 +15,37 @@ class StopSignal {
   explicit StopSignal(const std::function<bool()>& interrupted,
                       const std::function<void(double)>& progress = {})
       : interrupted_(interrupted), progress_(progress) {}
-  // Polls if it is time to and the calling thread asks; share of the work done is for progress.
-  // Any thread may call poll() and stopped().
+  // Polls if it is time to and the calling thread asks; share of the work done, or of the part of
+  // it that is under way, is for progress. Any thread may call poll() and stopped().
   bool poll(double share = -1);
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
+  // While it exists, shares are those of part i of n equal ones. Nests; of the calling thread.
+  class Part {
+   public:
+    Part(StopSignal& stop, int i, int n);
+    ~Part();
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    StopSignal& stop_;
+    const double outer_begin_, outer_size_;
+  };
+
  private:
   const std::function<bool()> interrupted_;
   const std::function<void(double)> progress_;
+  double begin_ = 0, size_ = 1;  // of the part that is under way, as shares of the whole
   std::chrono::steady_clock::time_point next_{};
   std::atomic<bool> stopped_{false};
 };
 
 // Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (0: one per core), each i once, in no
-// order. With one thread fn runs on the calling thread and must poll stop itself. After a stop no
-// new i is begun. An exception thrown by fn ends the loop and is thrown again here; of several the
-// one with the smallest i.
+// order. With one thread fn runs on the calling thread and must poll stop itself, with its share of
+// i alone. After a stop no new i is begun. An exception thrown by fn ends the loop and is thrown
+// again here; of several the one with the smallest i.
 void parallel_for(int n, int nthread, StopSignal& stop,
                   const std::function<void(int i, StopSignal& stop)>& fn);
 

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace diffmj {
 
@@ -15,13 +16,10 @@ void require_finite(const std::string& who, const char* name, std::span<const do
   });
   if (bad == x.end()) return;
   const auto i = static_cast<size_t>(bad - x.begin());
-  char text[128];
-  if (width > 0 && x.size() > width) {
-    std::snprintf(text, sizeof(text), "[%zu, %zu] is %g", i / width, i % width, *bad);
-  } else {
-    std::snprintf(text, sizeof(text), "[%zu] is %g", i, *bad);
-  }
-  throw InputError(who + ": " + name + text + "; it must be finite and at most 1e10 in magnitude");
+  const std::string where =
+      width > 0 && x.size() > width ? text("[%zu, %zu]", i / width, i % width) : text("[%zu]", i);
+  throw InputError(who + ": " + name + where + " is " + number(*bad) +
+                   "; it must be finite and at most 1e10 in magnitude");
 }
 
 void require_size(const std::string& who, const char* name, size_t size, size_t a, size_t b,
@@ -37,12 +35,9 @@ void require_memory(const std::string& who, double bytes) {
   const double physical =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes <= kShare * physical) return;
-  char text[160];
-  std::snprintf(text, sizeof(text),
-                ": the record needs %.3g GB and this machine has %.3g GB; use fewer steps, or "
-                "several shorter rollouts",
-                bytes * 1e-9, physical * 1e-9);
-  throw MemoryError(who + text);
+  throw MemoryError(who + text(": the record needs %.3g GB and this machine has %.3g GB; use fewer "
+                               "steps, or several shorter rollouts",
+                               bytes * 1e-9, physical * 1e-9));
 }
 
 }  // namespace diffmj

@@ -1,4 +1,6 @@
-// text(): numbers in messages.
+// text(), number(): numbers in messages.
+//
+//   "the step is " + number(h) + " s"
 #ifndef DIFFMJ_BASE_TEXT_H_
 #define DIFFMJ_BASE_TEXT_H_
 
@@ -14,6 +16,9 @@ std::string text(const char* format, Args... args) {
   std::snprintf(out.data(), out.size() + 1, format, args...);
   return out;
 }
+
+// Six digits, as few as it needs.
+inline std::string number(double x) { return text("%g", x); }
 
 }  // namespace diffmj
 

@@ -11,6 +11,7 @@
 
 #include "check/directions.h"
 #include "diffmj/error.h"
+#include "mj/constraint_type.h"
 #include "mj/handle.h"
 
 namespace diffmj {
@@ -68,7 +69,7 @@ std::vector<Suspect> constraint_suspects(const Model& model, const RolloutFuncti
   const auto name = [&](int type, int id) { return model.element_name(type, id); };
   for (const RolloutFunction::StepPieces& at : step.pieces()) {
     for (const PieceRow& row : at.pieces.rows) {
-      const bool contact = row.type >= mjCNSTR_CONTACT_FRICTIONLESS;
+      const bool contact = is_contact(row.type);
       const int a = row.first, b = contact ? row.second : 0;
       if (row.zone == 0 ||
           !seen.emplace(contact ? mjCNSTR_CONTACT_ELLIPTIC : row.type, a, b).second) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <random>
 
+#include "base/text.h"
 #include "check/blame.h"
 #include "check/directions.h"
 #include "check/kinks.h"
@@ -17,11 +17,13 @@
 #include "diffmj/gradient.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
+#include "mj/callbacks.h"
 #include "mj/collider.h"
 #include "mj/handle.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/step_input.h"
@@ -29,12 +31,6 @@
 
 namespace diffmj {
 namespace {
-
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", x);
-  return text;
-}
 
 // |M a - qfrc_smooth - Jᵀ f(y)| / (1 + |M a|): how far the solver stopped from its optimum. The
 // stages and y must be those of qacc.
@@ -82,6 +78,9 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   });
   report.nearest_kink = kinks.nearest();
   report.kinks = kinks.constraints();
+  if (std::string bounds = kinks.controls_at_bounds(); !bounds.empty()) {
+    report.advice.push_back(std::move(bounds));
+  }
 }
 
 // The largest difference of two gradients, relative to the largest entry of the first.
@@ -156,13 +155,11 @@ std::string compare_with_smooth(const Model& model, const CollisionOptions& coll
   options.collisions = collisions;
   const double difference =
       largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1e", difference);
   return std::string("collisions ") + collisions_name(collisions.mode) +
          " is a surrogate: the check is of the exact gradient, and the smooth one differs from "
          "that "
          "by " +
-         text + " of the largest entry";
+         text("%.1e", difference) + " of the largest entry";
 }
 
 // What the terms of events add to the gradient of a rollout as the user would make it.
@@ -173,7 +170,7 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   exact.cfd = {};
   if (exact.collisions.mode != Collisions::kSmooth) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
-  Trajectory t = rollout(model, input, options.nstep, {.interrupted = options.interrupted});
+  Trajectory t = rollout(model, input, function.nstep(), {.interrupted = options.interrupted});
   if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!t.ok()) throw InputError("check: the rollout with events fails: " + t.message);
   report.nevent = static_cast<int>(t.solver.events.size());
@@ -205,10 +202,8 @@ std::string compare_with_continuous(const Model& model, Adjoint adjoint,
   try {
     const double difference =
         largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.1e", difference);
     return what + " has an error of its own: the check is of the discrete adjoint, and " + what +
-           " differs from that by " + text + " of the largest entry";
+           " differs from that by " + text("%.1e", difference) + " of the largest entry";
   } catch (const RolloutError& error) {
     return "the check is of the discrete adjoint; " + std::string(error.what());
   }
@@ -233,6 +228,20 @@ Tally tally(const CheckReport& report, Verdict verdict) {
 
 std::string share(int count, const CheckReport& report) {
   return std::to_string(count) + " of " + std::to_string(report.directions.size()) + " directions ";
+}
+
+// How many steps the inputs with one row per step are for; 10 if there is none. Whether all agree
+// is for require_input to say.
+int rows_of(const Model& model, const RolloutInput& input) {
+  constexpr int kOtherwise = 10;
+  const std::pair<CVec, int> inputs[] = {{input.ctrl, model.nu()},
+                                         {input.qfrc_applied, model.nv()},
+                                         {input.xfrc_applied, 6 * model.nbody()}};
+  for (const auto& [x, width] : inputs) {
+    const auto w = static_cast<size_t>(width);
+    if (w > 0 && x.size() > w && x.size() % w == 0) return static_cast<int>(x.size() / w);
+  }
+  return kOtherwise;
 }
 
 // Random directions, over the whole rollout where it stays on its pieces, else step by step.
@@ -275,7 +284,7 @@ void check_directions(const Model& model, const RolloutFunction& function, const
                             number(known) + " here");
   }
   if (!steps) return;
-  for (std::string& text : steps->left_out()) report.advice.push_back(std::move(text));
+  for (std::string& omitted : steps->left_out()) report.advice.push_back(std::move(omitted));
 
   if (const Tally differ = tally(report, Verdict::kDiffers); differ.count > 0) {
     report.reason = share(differ.count, report) + "differ, by up to " + number(differ.worst->error);
@@ -329,19 +338,20 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
     throw InputError(std::string("check: ") + name + " is " + std::to_string(value) +
                      ", expected at least 1");
   };
-  require_count("nstep", options.nstep);
+  const int nstep = options.nstep.value_or(rows_of(user_model, input));
+  require_count("nstep", nstep);
   require_count("directions", options.directions);
   if (!(options.tolerance > 0) || !std::isfinite(options.tolerance)) {
     throw InputError("check: tolerance is " + number(options.tolerance) +
                      ", expected a number above 0");
   }
-  require_input("check", user_model, input, options.nstep);
+  require_input("check", user_model, input, nstep);
   const ModelOptions exact = exact_options(user_model);
   const Model model = tight_model(user_model, exact, kTightCollider, kTightIterations);
   std::mt19937 random(options.seed);
-  RolloutFunction function(model, input, options.nstep, options.interrupted);
+  RolloutFunction function(model, input, nstep, options.interrupted);
   // losses are sums over states: keep the weight of each independent of their number
-  const double weight = 1 / std::sqrt(static_cast<double>(options.nstep + 1));
+  const double weight = 1 / std::sqrt(static_cast<double>(nstep + 1));
   for (Vector* bar : {&function.qpos_bar, &function.qvel_bar, &function.act_bar}) {
     *bar = random_vector(bar->size(), weight, random);
   }
@@ -386,8 +396,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   ModelOptions keep_all = exact;
   keep_all.adaptive.checkpoints.reset();
   const Model own_model = Model::from_mjmodel(user_model.mj(), keep_all);
-  const Trajectory own =
-      rollout(own_model, input, options.nstep, {.interrupted = options.interrupted});
+  const Trajectory own = rollout(own_model, input, nstep, {.interrupted = options.interrupted});
   if (own.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!own.ok()) throw InputError("check: the rollout fails: " + own.message);
   inspect_steps(own_model, own, random, report);

@@ -220,7 +220,14 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
       const double low = m->actuator_ctrlrange[2 * j], high = m->actuator_ctrlrange[2 * j + 1];
       if (!m->actuator_ctrllimited[j] || (m->opt.disableflags & mjDSBL_CLAMPCTRL)) continue;
       const double distance = std::min(std::abs(d->ctrl[j] - low), std::abs(d->ctrl[j] - high));
-      if (distance <= kNear) continue;  // at its bound: the check leaves it out, and says so
+      // the usual place of controls, which would hide every other kink: named by a sentence instead
+      if (distance <= kNear * (high - low)) {
+        const auto same = [&](const AtBound& one) { return one.control == j; };
+        if (std::none_of(at_bound_.begin(), at_bound_.end(), same)) {
+          at_bound_.push_back({.actuator = i, .control = j, .step = step});
+        }
+        continue;
+      }
       see(i, distance, high - low, "of control", "control of ", " is clamped");
     }
     const int act = m->actuator_actadr[i];
@@ -253,6 +260,19 @@ void KinkSurvey::look_at_controls(int step, const mjData* d) {
     see(i, distance, 1, "of activation", "activation of ",
         " meets its control, where its time constant changes");
   }
+}
+
+std::string KinkSurvey::controls_at_bounds() const {
+  if (at_bound_.empty()) return {};
+  const AtBound& first = at_bound_.front();
+  const size_t others = at_bound_.size() - 1;
+  return "control of " + model_.element_name(mjOBJ_ACTUATOR, first.actuator) +
+         " is at a bound of its range at step " + std::to_string(first.step) +
+         (others == 0   ? ""
+          : others == 1 ? ", and 1 other control is at some step"
+                        : ", and " + std::to_string(others) + " other controls are at some step") +
+         ": the gradient is that of the side it is on, at the bound itself of the inside; the "
+         "nearest kink does not count such controls";
 }
 
 Kink KinkSurvey::nearest() const {

@@ -9,7 +9,7 @@
 
 #include "diffmj/check.h"
 #include "mj/view.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 
@@ -27,6 +27,9 @@ class KinkSurvey {
   Kink nearest() const;
   // One entry per constraint that was seen, nearest first.
   std::vector<ConstraintKinks> constraints() const;
+  // In a sentence, the controls that are at a bound of their range, which nearest() does not count;
+  // empty if there are none.
+  std::string controls_at_bounds() const;
 
  private:
   // A kink with a number that compares lengths, angles and forces: below 1 it is close.
@@ -65,6 +68,10 @@ class KinkSurvey {
   std::map<Key, Found> found_;
   Ranked control_;  // the nearest one of controls and activations
   Ranked sweeps_;   // of the no-slip pass
+  struct AtBound {
+    int actuator, control, step;
+  };
+  std::vector<AtBound> at_bound_;  // each control once, with the first step
   std::vector<double> share_;
 };
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/model_impl.h"
+#include "mj/constraint_type.h"
+#include "setup/model_impl.h"
 #include "stages/acceleration/noslip.h"
 
 namespace diffmj {
@@ -13,8 +14,6 @@ namespace {
 // contact that moves faster jumps
 double far(double h) { return std::min(5e-3, 1e-9 + 200 * h); }
 constexpr double kNearest = 5e-3;
-
-bool is_contact(int type) { return type >= mjCNSTR_CONTACT_FRICTIONLESS; }
 
 // the bound x is beyond: -1, 0 or 1; a number at a bound is inside
 PieceLaw beyond(double x, double low, double high) {

@@ -18,7 +18,7 @@
 
 #include "diffmj/model.h"
 #include "mj/view.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 
 namespace diffmj {

@@ -6,11 +6,11 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "mj/collider.h"
-#include "model/workspace.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/recorder.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

@@ -3,9 +3,9 @@
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
+#include "base/text.h"
 #include "mj/view.h"
 
 namespace diffmj {
@@ -54,11 +54,7 @@ bool collides(const mjModel* m, int geom) {
   return m->geom_contype[geom] || m->geom_conaffinity[geom];
 }
 
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", x);
-  return text;
-}
+std::string short_number(double x) { return text("%.3g", x); }
 
 // "tsit5, adaptive with rtol 1e-06 and atol 1e-08; intervals of 0.01 s, control hold, adjoint
 // discrete, events"
@@ -66,16 +62,16 @@ std::string adaptive_step(const Model& model) {
   const AdaptiveOptions& o = model.options().adaptive;
   const std::string method = integrator_name(model.integrator());
   const auto tolerances = [](double rtol, double atol) {
-    return "rtol " + number(rtol) + " and atol " + number(atol);
+    return "rtol " + short_number(rtol) + " and atol " + short_number(atol);
   };
   std::string out = method;
   if (o.step > 0) {
-    out += ", constant steps of at most " + number(o.step) + " s";
+    out += ", constant steps of at most " + short_number(o.step) + " s";
   } else {
     out += ", adaptive with " + tolerances(o.stepping.rtol, o.stepping.atol);
   }
-  out += "; intervals of " + number(model.interval()) + " s, control " + control_name(o.control) +
-         ", adjoint " + adjoint_name(o.adjoint);
+  out += "; intervals of " + short_number(model.interval()) + " s, control " +
+         control_name(o.control) + ", adjoint " + adjoint_name(o.adjoint);
   if (o.step == 0 && o.adjoint != Adjoint::kDiscrete) {
     out += " with " + tolerances(o.adjoint_rtol.value_or(o.stepping.rtol),
                                  o.adjoint_atol.value_or(o.stepping.atol));
@@ -101,12 +97,12 @@ std::vector<std::string> model_features(const Model& model) {
                   std::to_string(model.na()) + ", nu " + std::to_string(model.nu()));
   const std::string step = model.is_adaptive() ? adaptive_step(model)
                                                : std::string(integrator_name(model.integrator())) +
-                                                     ", " + number(model.timestep()) + " s";
+                                                     ", " + short_number(model.timestep()) + " s";
   add("step", step + "; solver " + solver_name(m->opt.solver) + ", " +
                   (m->opt.cone == mjCONE_PYRAMIDAL ? "pyramidal" : "elliptic") + " cone");
   if (m->opt.noslip_iterations > 0) {
     add("no-slip pass", "at most " + std::to_string(m->opt.noslip_iterations) +
-                            " sweeps, tolerance " + number(m->opt.noslip_tolerance));
+                            " sweeps, tolerance " + short_number(m->opt.noslip_tolerance));
   }
   add("joints", tally(m->jnt_type, static_cast<int>(m->njnt), kJoints));
   std::vector<int> colliding, condim;
@@ -158,15 +154,15 @@ std::vector<std::string> model_advice(const Model& model) {
   constexpr double kLargeOnset = 0.01;  // onset errors of 4 % and more, docs/gradients.md
   const bool has_events = model.is_adaptive() && model.options().adaptive.events;
   if (d0 > kLargeOnset && has_events) {
-    out.push_back("solimp d0 = " + number(d0) + " (" + where +
+    out.push_back("solimp d0 = " + short_number(d0) + " (" + where +
                   "): contact onset is a jump of the force; steps end at it, and the gradient has "
                   "the term of its moment");
   } else if (d0 > kLargeOnset && model.is_adaptive()) {
-    out.push_back("solimp d0 = " + number(d0) + " (" + where +
+    out.push_back("solimp d0 = " + short_number(d0) + " (" + where +
                   "): contact onset is a jump of the force, whose term in the derivative of the "
                   "motion is missing without events; events=True adds it");
   } else if (d0 > kLargeOnset) {
-    out.push_back("solimp d0 = " + number(d0) + " (" + where +
+    out.push_back("solimp d0 = " + short_number(d0) + " (" + where +
                   "): contact onset is a jump of the force; the derivative of the steps is exact, "
                   "but it is not that of the motion as the step goes to zero; d0 = 0 makes the "
                   "onset (almost) continuous");
@@ -181,7 +177,7 @@ std::vector<std::string> model_advice(const Model& model) {
                   " stops far from the optimum at which the derivative is taken; solver Newton "
                   "makes the two agree");
   } else if (m->opt.tolerance > kLooseTolerance || m->opt.iterations < 10) {
-    out.push_back("the solver stops early (tolerance " + number(m->opt.tolerance) +
+    out.push_back("the solver stops early (tolerance " + short_number(m->opt.tolerance) +
                   ", iterations " + std::to_string(m->opt.iterations) +
                   "): the derivative is that of its optimum; use tolerance 1e-8 and more "
                   "iterations");
@@ -190,9 +186,9 @@ std::vector<std::string> model_advice(const Model& model) {
   for (int i = 0; refsafe && contacts && i < static_cast<int>(m->ngeom); i++) {
     const double timeconst = m->geom_solref[mjNREF * i];
     if (collides(m, i) && timeconst > 0 && timeconst < 2 * m->opt.timestep) {
-      out.push_back("solref time constant " + number(timeconst) + " (" +
+      out.push_back("solref time constant " + short_number(timeconst) + " (" +
                     model.element_name(mjOBJ_GEOM, i) + ") is raised to two time steps, " +
-                    number(2 * m->opt.timestep) + ", by refsafe: contacts depend on the " +
+                    short_number(2 * m->opt.timestep) + ", by refsafe: contacts depend on the " +
                     (model.is_adaptive() ? "model's timestep, which is not the step here; a "
                                            "smaller timestep or disabling refsafe ends that"
                                          : "time step"));
@@ -203,7 +199,7 @@ std::vector<std::string> model_advice(const Model& model) {
     if (!m->actuator_actearly[i] || m->actuator_actadr[i] < 0) continue;
     out.push_back("actearly (" + model.element_name(mjOBJ_ACTUATOR, i) +
                   "): forces read the activation one timestep of the model ahead, " +
-                  number(m->opt.timestep) + " s, whatever the step");
+                  short_number(m->opt.timestep) + " s, whatever the step");
     break;
   }
   return out;

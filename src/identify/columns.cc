@@ -6,6 +6,7 @@
 
 #include "diffmj/error.h"
 #include "mj/call.h"
+#include "mj/names.h"
 #include "model/parameters.h"
 #include "model/variant.h"
 
@@ -87,10 +88,7 @@ std::string entry_name(const mjModel* m, const ModelArray& array, int entry) {
   const int row = entry / std::max(1, array.size / std::max(1, array.rows));
   for (const auto& [prefix, type] : kKinds) {
     if (!text.starts_with(prefix)) continue;
-    const char* name = mj_id2name(m, type, row);
-    const std::string kind = mju_type2Str(type) ? mju_type2Str(type) : "element";
-    return text + " of " + kind + " " +
-           (name && *name ? "'" + std::string(name) + "'" : std::to_string(row));
+    return text + " of " + element_name(m, type, row);
   }
   return text + "[" + std::to_string(entry) + "]";
 }

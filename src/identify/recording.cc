@@ -14,12 +14,12 @@
 #include "diffmj/error.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
 
-std::string number(double x) { return text("%.10g", x); }
+std::string precise(double x) { return text("%.10g", x); }
 
 std::string entry(const std::string& name, size_t row, size_t column) {
   return name + "[" + std::to_string(row) + ", " + std::to_string(column) + "]";
@@ -29,12 +29,12 @@ void validate_time(const std::string& who, const std::vector<double>& time) {
   if (time.empty()) throw InputError(who + ": time has no rows; give one time per row");
   for (size_t i = 0; i < time.size(); i++) {
     if (!std::isfinite(time[i])) {
-      throw InputError(who + ": time[" + std::to_string(i) + "] is " + number(time[i]) +
+      throw InputError(who + ": time[" + std::to_string(i) + "] is " + precise(time[i]) +
                        "; every row needs a finite time, also where other numbers are missing");
     }
     if (i > 0 && !(time[i] > time[i - 1])) {
-      throw InputError(who + ": time[" + std::to_string(i) + "] is " + number(time[i]) +
-                       ", not after time[" + std::to_string(i - 1) + "] = " + number(time[i - 1]) +
+      throw InputError(who + ": time[" + std::to_string(i) + "] is " + precise(time[i]) +
+                       ", not after time[" + std::to_string(i - 1) + "] = " + precise(time[i - 1]) +
                        "; sort the rows and remove repeated ones");
     }
   }
@@ -50,7 +50,7 @@ void validate_numbers(const std::string& who, const std::string& name, size_t nr
   const size_t width = x.size() / nrow;
   for (size_t i = 0; i < x.size(); i++) {
     if (std::isnan(x[i]) || std::abs(x[i]) <= kMaxMagnitude) continue;
-    throw InputError(who + ": " + entry(name, i / width, i % width) + " is " + number(x[i]) +
+    throw InputError(who + ": " + entry(name, i / width, i % width) + " is " + precise(x[i]) +
                      "; numbers are at most 1e10 in magnitude, or NaN if they are missing");
   }
 }
@@ -101,7 +101,7 @@ void validate_weights_of(const std::string& who, const Recording& recording,
   if (bad == weights.end()) return;
   const size_t width = std::max<size_t>(1, weights.size() / nrow);
   const auto i = static_cast<size_t>(bad - weights.begin());
-  throw InputError(who + ": " + entry(label, i / width, i % width) + " is " + number(*bad) +
+  throw InputError(who + ": " + entry(label, i / width, i % width) + " is " + precise(*bad) +
                    ", expected 0 to 1e10; 0 leaves a number out");
 }
 
@@ -137,7 +137,7 @@ void normalise_quaternions(const std::string& who, const Model& model, const Qua
         throw InputError(who + ": " + quantity.name() + "[" + std::to_string(i) + ", " +
                          std::to_string(at) + ":" + std::to_string(at + 4) +
                          "], the quaternion of " + quaternion_owner(model, quantity, at) +
-                         ", has length " + number(norm) +
+                         ", has length " + precise(norm) +
                          ", expected 1; check the order of the columns (w x y z), or normalise it");
       }
       mju_normalize4(q);
@@ -348,7 +348,7 @@ Recording estimate_velocities(const Model& model, Recording recording, Differenc
 
 Recording resample(const Model& model, const Recording& given, double dt) {
   if (!(dt > 0) || !std::isfinite(dt)) {
-    throw InputError("resample: dt is " + number(dt) + ", expected a time > 0 [s]");
+    throw InputError("resample: dt is " + precise(dt) + ", expected a time > 0 [s]");
   }
   const Recording from = validate(model, given);
   const double begin = from.time.front(), end = from.time.back();
@@ -361,7 +361,7 @@ Recording resample(const Model& model, const Recording& given, double dt) {
   for (const Quantity& q : quantities(from)) width += layout({}, model, q).width;
   require_memory("resample", count * width * sizeof(double));
   if (count >= std::numeric_limits<int>::max()) {
-    throw InputError("resample: dt is " + number(dt) + ", which makes " + number(count) +
+    throw InputError("resample: dt is " + precise(dt) + ", which makes " + precise(count) +
                      " rows; take a larger one");
   }
   const int n = static_cast<int>(count);

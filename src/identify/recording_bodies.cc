@@ -8,9 +8,9 @@
 #include "diffmj/recording.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "record/input.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

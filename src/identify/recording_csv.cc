@@ -211,47 +211,58 @@ std::string stem(const std::string& path) {
   return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
 }
 
-}  // namespace
+struct Header {
+  std::vector<std::string> names;
+  std::vector<Column> columns;
+};
 
-Recording read_csv(const Model& model, const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw InputError(path + ": there is no such file, or it cannot be read");
+// controls are all there, or none is
+void require_all_controls(const Model& model, const std::string& path,
+                          const std::vector<Column>& columns) {
+  const auto is_control = [](const Column& x) {
+    return x.of == Column::Of::kQuantity && x.quantity.kind == QuantityKind::kCtrl;
+  };
+  if (std::none_of(columns.begin(), columns.end(), is_control)) return;
+  for (int j = 0; j < model.nu(); j++) {
+    if (std::any_of(columns.begin(), columns.end(),
+                    [&](const Column& x) { return is_control(x) && x.index == j; })) {
+      continue;
+    }
+    throw InputError(path + ", line 1: there is no column 'ctrl[" + std::to_string(j) +
+                     "]', but other controls have one; give all of them");
+  }
+}
+
+Header read_header(const Model& model, const std::string& path, std::ifstream& file) {
   std::string line;
   if (!read_line(file, line)) throw InputError(path + ": the file is empty");
   if (line.compare(0, 3, "\xef\xbb\xbf") == 0) line.erase(0, 3);  // UTF-8's mark
-
-  const std::vector<std::string> header = cells(line);
+  Header out{.names = cells(line), .columns = {}};
   const Columns known(path + ", line 1", model);
-  std::vector<Column> columns;
   std::set<std::pair<std::string, int>> seen;
-  for (const std::string& text : header) {
+  for (const std::string& text : out.names) {
     Column column = known.find(text);
     const std::string what = std::to_string(static_cast<int>(column.of)) +
                              (column.of == Column::Of::kTime ? "" : column.quantity.name());
     if (!seen.emplace(what, column.index).second) {
       throw InputError(known.where(text) + ": the column is there twice; remove one");
     }
-    columns.push_back(std::move(column));
+    out.columns.push_back(std::move(column));
   }
-  if (std::none_of(columns.begin(), columns.end(),
+  if (std::none_of(out.columns.begin(), out.columns.end(),
                    [](const Column& x) { return x.of == Column::Of::kTime; })) {
     throw InputError(path + ", line 1: there is no column 'time'");
   }
-  for (int j = 0; j < model.nu(); j++) {
-    const bool any = std::any_of(columns.begin(), columns.end(), [](const Column& x) {
-      return x.of == Column::Of::kQuantity && x.quantity.kind == QuantityKind::kCtrl;
-    });
-    const bool this_one = std::any_of(columns.begin(), columns.end(), [j](const Column& x) {
-      return x.of == Column::Of::kQuantity && x.quantity.kind == QuantityKind::kCtrl &&
-             x.index == j;
-    });
-    if (any && !this_one) {
-      throw InputError(path + ", line 1: there is no column 'ctrl[" + std::to_string(j) +
-                       "]', but other controls have one; give all of them");
-    }
-  }
+  require_all_controls(model, path, out.columns);
+  return out;
+}
 
+// all lines after the header
+std::vector<std::vector<double>> read_rows(const std::string& path, const Header& header,
+                                           std::ifstream& file) {
+  const std::vector<Column>& columns = header.columns;
   std::vector<std::vector<double>> rows;
+  std::string line;
   for (int number = 2; read_line(file, line); number++) {
     const std::string at = path + ", line " + std::to_string(number);
     const std::vector<std::string> row = cells(line);
@@ -262,7 +273,7 @@ Recording read_csv(const Model& model, const std::string& path) {
     }
     rows.emplace_back();
     for (size_t j = 0; j < row.size(); j++) {
-      const std::string where = at + ", column '" + header[j] + "'";
+      const std::string where = at + ", column '" + header.names[j] + "'";
       rows.back().push_back(to_number(where, row[j]));
       const double x = rows.back().back();
       if (std::isinf(x)) {
@@ -276,30 +287,45 @@ Recording read_csv(const Model& model, const std::string& path) {
     }
   }
   if (rows.empty()) throw InputError(path + ": there are no rows after the header");
+  return rows;
+}
 
+// column j, to where a recording has it
+void fill_column(const Model& model, const std::string& path, const Header& header,
+                 const std::vector<std::vector<double>>& rows, size_t j, Recording& out) {
+  const Column& column = header.columns[j];
+  std::vector<double>* to = &out.time;
+  int width = 1;
+  double fill = kMissing;
+  if (column.of != Column::Of::kTime) {
+    const Layout row = layout(path, model, column.quantity);
+    const bool weight = column.of != Column::Of::kQuantity;
+    to = weight ? &out.weights[column.quantity.name()] : &values(out, column.quantity);
+    if (!weight) width = row.width;
+    if (column.of == Column::Of::kWeight) width = row.nweight;
+    if (weight) fill = 1;
+  }
+  const size_t size = rows.size() * static_cast<size_t>(width);
+  if (to->empty()) to->assign(size, fill);
+  if (to->size() != size) {
+    throw InputError(Columns(path + ", line 1", model).where(header.names[j]) +
+                     ": weights of rows and of single residuals exclude each other; keep one");
+  }
+  for (size_t i = 0; i < rows.size(); i++) {
+    row_of(*to, static_cast<int>(i), width)[static_cast<size_t>(column.index)] = rows[i][j];
+  }
+}
+
+}  // namespace
+
+Recording read_csv(const Model& model, const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(path + ": there is no such file, or it cannot be read");
+  const Header header = read_header(model, path, file);
+  const std::vector<std::vector<double>> rows = read_rows(path, header, file);
   Recording out{.name = stem(path)};
-  for (size_t j = 0; j < columns.size(); j++) {
-    const Column& column = columns[j];
-    std::vector<double>* to = &out.time;
-    int width = 1;
-    double fill = kMissing;
-    if (column.of != Column::Of::kTime) {
-      const Layout row = layout(path, model, column.quantity);
-      const bool weight = column.of != Column::Of::kQuantity;
-      to = weight ? &out.weights[column.quantity.name()] : &values(out, column.quantity);
-      if (!weight) width = row.width;
-      if (column.of == Column::Of::kWeight) width = row.nweight;
-      if (weight) fill = 1;
-    }
-    const size_t size = rows.size() * static_cast<size_t>(width);
-    if (to->empty()) to->assign(size, fill);
-    if (to->size() != size) {
-      throw InputError(known.where(header[j]) +
-                       ": weights of rows and of single residuals exclude each other; keep one");
-    }
-    for (size_t i = 0; i < rows.size(); i++) {
-      row_of(*to, static_cast<int>(i), width)[static_cast<size_t>(column.index)] = rows[i][j];
-    }
+  for (size_t j = 0; j < header.columns.size(); j++) {
+    fill_column(model, path, header, rows, j, out);
   }
   try {
     return validate(model, std::move(out));

@@ -242,7 +242,7 @@ Objective::Residuals Objective::residuals(std::span<const double> theta,
   std::vector<char> failed(all.size());
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(nsegment(), options.nthread, stop, [&](int i, StopSignal& s) {
-    if (s.poll(static_cast<double>(i) / nsegment())) return;
+    if (s.poll(0)) return;
     SegmentResiduals& segment = all[at(i)];
     const size_t begin = at(out.first[at(i)]), size = at(segment.size());
     double* values = out.values.data() + begin;

@@ -11,7 +11,7 @@
 #include "diffmj/sensors.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {

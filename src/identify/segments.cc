@@ -12,11 +12,12 @@
 #include "identify/quantities.h"
 #include "identify/sources.h"
 #include "mj/call.h"
+#include "mj/callbacks.h"
 #include "mj/collider.h"
 #include "mj/handle.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "record/input.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "diffmj/state.h"
-
 namespace diffmj {
 namespace {
 
@@ -87,10 +85,9 @@ void position_magnitudes(const mjModel* m, CVec qpos, Vec magnitude) {
       });
 }
 
-void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
-                               std::span<const double> qpos_bar, std::span<double> tangent_bar) {
+void cotangent_to_tangent(const mjModel* m, CVec qpos, CVec qpos_bar, Vec tangent_bar) {
   for_each_coordinate(
-      model.mj(),
+      m,
       [&](int q, int v) {
         const Eigen::Vector4d unit =
             Eigen::Map<const Eigen::Vector4d>(&qpos[static_cast<size_t>(q)]).normalized();
@@ -102,10 +99,9 @@ void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
       });
 }
 
-void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,
-                               std::span<const double> tangent_bar, std::span<double> qpos_bar) {
+void cotangent_to_ambient(const mjModel* m, CVec qpos, CVec tangent_bar, Vec qpos_bar) {
   for_each_coordinate(
-      model.mj(),
+      m,
       [&](int q, int v) {
         const auto i = static_cast<size_t>(q);
         std::fill_n(&qpos_bar[i], 4, 0.0);

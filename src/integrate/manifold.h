@@ -24,6 +24,11 @@ void stage_velocity_pullback(const mjModel* m, CVec u, CVec v, CVec k_bar, Vec u
 // rotates, θ' = δv elsewhere. Adds to q_bar and v_bar what they receive of θ'.
 void position_rate_pullback(const mjModel* m, CVec v, CVec rate_bar, Vec q_bar, Vec v_bar);
 
+// A cotangent of qpos, in MuJoCo's coordinates (nq) or in the tangent space (nv), as the other one:
+// to_tangent adds, to_ambient overwrites. As in diffmj/state.h.
+void cotangent_to_tangent(const mjModel* m, CVec qpos, CVec qpos_bar, Vec tangent_bar);
+void cotangent_to_ambient(const mjModel* m, CVec qpos, CVec tangent_bar, Vec qpos_bar);
+
 // |q| by dof, 1 for rotations: what errors of positions are relative to.
 void position_magnitudes(const mjModel* m, CVec qpos, Vec magnitude);
 

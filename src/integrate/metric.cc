@@ -99,7 +99,7 @@ void solve_columns(const mjModel* m, const Matrix& A, Matrix& X) {
   }
 }
 
-void implicit_metric(const ModelImpl& impl, Workspace& workspace) {
+void implicit_metric(const StepModel& impl, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
@@ -129,7 +129,7 @@ void implicit_metric(const ModelImpl& impl, Workspace& workspace) {
 
 }  // namespace
 
-void metric_factorize(const ModelImpl& impl, Workspace& workspace) {
+void metric_factorize(const StepModel& impl, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
@@ -147,7 +147,7 @@ void metric_factorize(const ModelImpl& impl, Workspace& workspace) {
   for (int i = 0; i < impl.nv && damped; i++) d->M[diagonal(i)] = saved[static_cast<size_t>(i)];
 }
 
-void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspace& workspace) {
+void metric_solve_transposed(const StepModel& impl, CVec b_bar, Vec mu, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
@@ -158,7 +158,7 @@ void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspac
   mj_call("mj_solveM", [&] { mj_solveM(m, d, mu.data(), b_bar.data(), 1); });
 }
 
-void metric_solve_columns(const ModelImpl& impl, Matrix& X, Workspace& workspace) {
+void metric_solve_columns(const StepModel& impl, Matrix& X, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {

@@ -10,20 +10,20 @@
 #ifndef DIFFMJ_INTEGRATE_METRIC_H_
 #define DIFFMJ_INTEGRATE_METRIC_H_
 
+#include "integrate/step_model.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // d must hold M, and for implicit integrators the velocities. Overwrites qLD or workspace.response.
-void metric_factorize(const ModelImpl& impl, Workspace& workspace);
+void metric_factorize(const StepModel& impl, Workspace& workspace);
 // Mhatᵀ mu = b_bar
-void metric_solve_transposed(const ModelImpl& impl, CVec b_bar, Vec mu, Workspace& workspace);
+void metric_solve_transposed(const StepModel& impl, CVec b_bar, Vec mu, Workspace& workspace);
 
 // Mhat X = X of many right-hand sides, the columns of X (nv rows), in place; on its own, without
 // metric_factorize. Overwrites workspace.H or workspace.response.
-void metric_solve_columns(const ModelImpl& impl, Matrix& X, Workspace& workspace);
+void metric_solve_columns(const StepModel& impl, Matrix& X, Workspace& workspace);
 // to = M X
 void mass_multiply_columns(const mjModel* m, const mjData* d, const Matrix& X, Matrix& to);
 

@@ -37,7 +37,7 @@ StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double
 
 // runs the four stages again, from the warm start they had: mj_step keeps only the last of them.
 // Each leaves its stages in an mjData of its own.
-void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void run_stages(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const double h = m->opt.timestep;
   for (size_t i = 0; i < kStages; i++) {
@@ -89,7 +89,7 @@ void run_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace
 
 }  // namespace
 
-void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
@@ -123,7 +123,7 @@ void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspa
   d->time = in.time + h;
 }
 
-void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int na = impl.na;

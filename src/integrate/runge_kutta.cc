@@ -64,7 +64,7 @@ double IntervalInput::control(double t, int j) const {
   return s == 0 ? ctrl[k] : (1 - s) * ctrl[k] + s * ctrl_end[k];
 }
 
-RungeKutta::RungeKutta(const ModelImpl& impl, Workspace& workspace)
+RungeKutta::RungeKutta(const StepModel& impl, Workspace& workspace)
     : impl_(impl),
       tableau_(*impl.tableau),
       workspace_(workspace),

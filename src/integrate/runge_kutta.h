@@ -20,11 +20,11 @@
 
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
+#include "integrate/step_model.h"
 #include "integrate/tableau.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/vector_field.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -68,7 +68,7 @@ class RungeKutta {
 
   // The method is impl.tableau; its stages are workspace.stages, the state after the step the last
   // of them.
-  RungeKutta(const ModelImpl& impl, Workspace& workspace);
+  RungeKutta(const StepModel& impl, Workspace& workspace);
 
   const Tableau& tableau() const { return tableau_; }
   Stage& stage(size_t i) { return workspace_.stages[i]; }
@@ -176,7 +176,7 @@ class RungeKutta {
   void activations_pullback(std::span<const double> weights, double theta,
                             const Eigen::Ref<const Matrix>& act_bar, StepBar& bar);
 
-  const ModelImpl& impl_;
+  const StepModel& impl_;
   const Tableau& tableau_;
   Workspace& workspace_;
   std::vector<Filter> filters_;

@@ -26,7 +26,7 @@ constexpr int kShortest = 2, kPatience = 16, kLongPatience = 64;
 
 }  // namespace
 
-Stability::Stability(const ModelImpl& impl, Workspace& workspace)
+Stability::Stability(const StepModel& impl, Workspace& workspace)
     : impl_(impl),
       workspace_(workspace),
       polynomial_(*impl.tableau),

@@ -23,13 +23,13 @@
 
 #include "integrate/runge_kutta.h"
 #include "integrate/stability_polynomial.h"
-#include "model/workspace.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 class Stability {
  public:
-  Stability(const ModelImpl& impl, Workspace& workspace);
+  Stability(const StepModel& impl, Workspace& workspace);
 
   // Whether an estimate should come before a step of this size [s].
   bool due(double h, const StepStart& start) const;
@@ -62,7 +62,7 @@ class Stability {
   // rest: what a product of the last column has outside of them. True if it is well known.
   bool find_bound(int m, double rest, double h);
 
-  const ModelImpl& impl_;
+  const StepModel& impl_;
   Workspace& workspace_;
   const StabilityPolynomial polynomial_;
   const double smallest_radius_;

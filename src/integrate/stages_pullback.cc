@@ -9,7 +9,7 @@
 
 namespace diffmj {
 
-void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_from,
+void stage_field_pullback(const StepModel& impl, const StepInput& at, CVec act_from,
                           CVec act_dot_from, Workspace::Stage& stage,
                           const OracleMultipliers& multipliers, const VectorFieldBar& bar,
                           Workspace& workspace) {
@@ -71,7 +71,7 @@ void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_f
                           lambda, all, bar, workspace);
 }
 
-void step_end_pullback(const ModelImpl& impl, const Tableau& tableau, double h, StepBar& bar,
+void step_end_pullback(const StepModel& impl, const Tableau& tableau, double h, StepBar& bar,
                        Workspace& workspace) {
   const int nv = impl.nv;
   const Eigen::Index ncotangent = bar.next.rows();

@@ -16,20 +16,20 @@ namespace diffmj {
 // a, act_dot = F(x) at a stage whose evaluation is in the workspace's mjData, H factorised where
 // constraints act; with contacts from distance it is evaluated here. Adds to bar what the stage and
 // the inputs receive of stage.a_bar and of the multipliers.
-void stage_field_pullback(const ModelImpl& impl, const StepInput& at, CVec act_from,
+void stage_field_pullback(const StepModel& impl, const StepInput& at, CVec act_from,
                           CVec act_dot_from, Workspace::Stage& stage,
                           const OracleMultipliers& multipliers, const VectorFieldBar& bar,
                           Workspace& workspace);
 
 // The position and velocity after the step: q' = q ⊕ h Σ b_i k_i, v' = v + h Σ b_i a_i. Sets k_bar
 // and a_bar of the stages and adds to bar.x; makes u_bar and x_bar of the stages zero.
-void step_end_pullback(const ModelImpl& impl, const Tableau& tableau, double h, StepBar& bar,
+void step_end_pullback(const StepModel& impl, const Tableau& tableau, double h, StepBar& bar,
                        Workspace& workspace);
 
 // field(i, stage) pulls (a_bar, act_dot_bar) back through F and adds to stage.x_bar;
 // activations(i, stage) does what act_i = act_i(act, act_dot_j) asks for.
 template <class Field, class Activations>
-void stages_pullback(const ModelImpl& impl, const Tableau& tableau, double h,
+void stages_pullback(const StepModel& impl, const Tableau& tableau, double h,
                      bool corrects_rotations, StepBar& bar, Workspace& workspace, Field&& field,
                      Activations&& activations) {
   const mjModel* m = impl.mj();

@@ -18,7 +18,7 @@ namespace diffmj {
 namespace {
 
 // mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
-void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
+void metric_pullback(const StepModel& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
   Eigen::VectorXd &b = workspace.probe.b, &act_next = workspace.probe.act_next;
   mu.resize(b_bar.rows(), impl.nv);
 
@@ -43,13 +43,13 @@ void metric_pullback(const ModelImpl& impl, const Matrix& b_bar, Matrix& mu, Wor
 
 // Mhat differs from M, or would as soon as the damping that a gradient is asked for is not 0.
 // gradient: at 0 damping the side above is taken, on which Euler is implicit
-bool has_metric(const ModelImpl& impl, const StepBar& bar) {
+bool has_metric(const StepModel& impl, const StepBar& bar) {
   return impl.advance != Advance::kExplicit ||
          (impl.euler_damps && bar.wants(Parameter::kDofDamping));
 }
 
 // q' = q ⊕ h v',  v' = v + h b: what b receives, one row per cotangent
-void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matrix& b_bar) {
+void position_pullback(const StepModel& impl, CVec increment, StepBar& bar, Matrix& b_bar) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
   const double h = m->opt.timestep;
@@ -65,7 +65,7 @@ void position_pullback(const ModelImpl& impl, CVec increment, StepBar& bar, Matr
 
 // The sensors at the start of a step: adds to bar what they receive directly, leaves the cotangent
 // of a in the workspace's scratch, and returns that of the constraint forces, efc_force included.
-CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
+CVec step_sensors_pullback(const StepModel& impl, const SensorProblem& problem,
                            const SensorNeeds& needs, StepBar& bar, Workspace& workspace) {
   const int nv = impl.nv;
   SensorScratch& scratch = workspace.sensors;
@@ -88,9 +88,33 @@ CVec step_sensors_pullback(const ModelImpl& impl, const SensorProblem& problem,
   return scratch.force;
 }
 
+// H λ = M μ, or b_bar where there is no metric, with what cotangents of forces and sensors add to
+// that of a
+void solve_step_lambda(const StepModel& impl, bool implicit, bool noslip, bool sensors,
+                       CVec force_bar, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  const int nv = impl.nv;
+  Matrix &a_bar = workspace.a_bar, &mu = workspace.mu;
+  a_bar = workspace.b_bar;
+  for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
+    mj_call("mj_mulM", [&] {
+      mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(), row_part(mu, i, 0, nv).data());
+    });
+  }
+  for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
+    noslip_pullback(impl, row_part(mu, i, 0, nv), force_bar, row_part(a_bar, i, 0, nv), workspace);
+  }
+  if (sensors) eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
+  if (!force_bar.empty() && !noslip) {
+    constraint_force_to_acceleration(m, d, force_bar, row_part(a_bar, 0, 0, nv), workspace);
+  }
+  solve_lambda(impl, a_bar, workspace.lambda, workspace);
+}
+
 }  // namespace
 
-bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
+bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar) {
   if (impl.path != GradientPath::kAnalytic || impl.tableau ||
       impl.mj()->opt.integrator == mjINT_RK4) {
     return false;
@@ -101,12 +125,12 @@ bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar) {
   return !needs.oracle && !(other_field && needs.acceleration);
 }
 
-bool step_takes_poses(const ModelImpl& impl) {
+bool step_takes_poses(const StepModel& impl) {
   return impl.path == GradientPath::kAnalytic && !impl.tableau &&
          impl.mj()->opt.integrator != mjINT_RK4 && !impl.has_surrogate_field();
 }
 
-void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
+void StepBar::resize(const StepModel& impl, int ncotangent, bool xfrc) {
   next.setZero(ncotangent, 2 * impl.nv + impl.na);
   x.setZero(ncotangent, 2 * impl.nv + impl.na);
   ctrl.setZero(ncotangent, impl.nu);
@@ -115,7 +139,7 @@ void StepBar::resize(const ModelImpl& impl, int ncotangent, bool xfrc) {
   xfrc_applied.setZero(ncotangent, xfrc ? 6 * impl.nbody : 0);
 }
 
-void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                    Workspace& workspace) {
   if (impl.path == GradientPath::kDifferences) {
     step_differences_pullback(impl, in, bar, workspace);
@@ -128,7 +152,7 @@ void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBa
   }
 }
 
-void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void cfd_step(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   if (m->opt.integrator == mjINT_RK4) {
@@ -148,7 +172,7 @@ void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace) 
 // Where no constraint acts H is M, so that λ = H⁻¹ M μ = μ: one factorisation, one sweep. gradient:
 // with contacts from distance, or of smooth colliders in the backward pass, a is that of F, and its
 // derivative that of F̃ (derivations/cfd.md, eq. 6 to 8)
-void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
@@ -156,18 +180,13 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
   const bool implicit = has_metric(impl, bar);
   const SensorNeeds needs(m, bar.sensordata);
   // cotangents of a itself make λ another than μ
-  bool constrained = in.nefc != 0 || (implicit && needs.acceleration);
-  CVec field_qacc = qacc;
+  const bool wanted = in.nefc != 0 || (implicit && needs.acceleration);
   const ColliderScope scope(impl.backward_collider());
-  if (impl.has_surrogate_field()) {
-    constrained = surrogate_evaluate(impl, in, qacc, workspace);
-    field_qacc = workspace.field_qacc;
-  } else {
-    vector_field_evaluate(impl, in, qacc, constrained, workspace);
-  }
+  const BackwardField field = backward_field_evaluate(impl, in, qacc, wanted, workspace);
+  const bool constrained = field.constrained;
   // the main solver's solution is the root, and μ is needed for what comes after it
   const bool noslip = constrained && has_noslip(m);
-  if (noslip) field_qacc = workspace.noslip.qacc;
+  const CVec field_qacc = noslip ? CVec(workspace.noslip.qacc) : field.qacc;
 
   std::vector<double>&b = workspace.b, &increment = workspace.direction;
   for (size_t k = 0; k < b.size(); k++) {
@@ -192,26 +211,7 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
                               row_part(mu, i, 0, nv), workspace);
     }
   }
-  if (constrained) {
-    Matrix& a_bar = workspace.a_bar;
-    a_bar = b_bar;
-    for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
-      mj_call("mj_mulM", [&] {
-        mj_mulM(m, workspace.data.get(), row_part(a_bar, i, 0, nv).data(),
-                row_part(mu, i, 0, nv).data());
-      });
-    }
-    for (Eigen::Index i = 0; i < a_bar.rows() && noslip; i++) {
-      noslip_pullback(impl, row_part(mu, i, 0, nv), force_bar, row_part(a_bar, i, 0, nv),
-                      workspace);
-    }
-    if (needs.any) eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(workspace.sensors.qacc));
-    if (!force_bar.empty() && !noslip) {
-      constraint_force_to_acceleration(m, workspace.data.get(), force_bar,
-                                       row_part(a_bar, 0, 0, nv), workspace);
-    }
-    solve_lambda(impl, a_bar, lambda, workspace);
-  }
+  if (constrained) solve_step_lambda(impl, implicit, noslip, needs.any, force_bar, workspace);
 
   OracleMultipliers multipliers;
   if (implicit || noslip) multipliers.mu = &mu;
@@ -237,7 +237,7 @@ void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qac
       {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params, bar.row_params}, workspace);
 }
 
-void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                              Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -302,7 +302,7 @@ void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qa
                         workspace);
 }
 
-void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                                Workspace& workspace) {
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();

@@ -13,10 +13,10 @@
 
 #include <span>
 
+#include "integrate/step_model.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -39,36 +39,36 @@ struct StepBar {
     return row_params.empty() ? params.wants(p) : row_params[0].wants(p);
   }
 
-  void resize(const ModelImpl& impl, int ncotangent, bool xfrc);
+  void resize(const StepModel& impl, int ncotangent, bool xfrc);
 };
 
 // qacc is the acceleration at the start of the step, as the forward pass had it. Mocap poses are
 // read from the workspace's mjData.
-void step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                    Workspace& workspace);
 
 // mj_step with forces from distance (Cfd::forward), from the state and inputs in `in`; the result
 // is in the workspace's mjData.
-void cfd_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
-void cfd_rk4_step(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+void cfd_step(const StepModel& impl, const StepInput& in, Workspace& workspace);
+void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspace);
 
 // StepBar::sensordata can be part of the pullback of the step whose start they are at; where it
 // cannot, they are pulled back on their own (adjoint/sensors.h).
-bool step_takes_sensors(const ModelImpl& impl, CVec sensordata_bar);
+bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar);
 
 // StepBar::poses likewise; the poses that the step needs anyway serve both.
-bool step_takes_poses(const ModelImpl& impl);
+bool step_takes_poses(const StepModel& impl);
 
 // The paths it chooses from.
-void analytic_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace);
-void one_stage_step_pullback(const ModelImpl& impl, const StepInput& in, CVec qacc, StepBar& bar,
+void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                              Workspace& workspace);
-void rk4_step_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace);
 // Differences of mj_step itself, with the solver at machine precision: for models whose solution is
 // not a root of inverse dynamics.
-void step_differences_pullback(const ModelImpl& impl, const StepInput& in, StepBar& bar,
+void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                                Workspace& workspace);
 
 }  // namespace diffmj

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 
 namespace diffmj {
@@ -18,9 +18,8 @@ constexpr double kRounding = 1e-10;
 
 void require(bool ok, const char* name, double value, const char* expected) {
   if (ok) return;
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  throw InputError(std::string("step control: ") + name + " is " + text + ", expected " + expected);
+  throw InputError(std::string("step control: ") + name + " is " + number(value) + ", expected " +
+                   expected);
 }
 
 }  // namespace

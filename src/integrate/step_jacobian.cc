@@ -9,7 +9,6 @@
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/analytic.h"
-#include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
@@ -32,7 +31,7 @@ bool for_each_activation(const mjModel* m, Fn&& fn) {
 }
 
 // rows of act' from row `from` of the pullback that has a cotangent of 1 for each of them
-void read_activation_rows(const ModelImpl& impl, const ParameterColumns& columns, int from,
+void read_activation_rows(const StepModel& impl, const ParameterColumns& columns, int from,
                           StepJacobian& out) {
   const int dynprm = columns.first(Parameter::kActuatorDynprm);
   for_each_activation(impl.mj(), [&](int actuator, int act, int control) {
@@ -46,7 +45,7 @@ void read_activation_rows(const ModelImpl& impl, const ParameterColumns& columns
 }
 
 // rows of q' = q ⊕ h v' from those of v', which are in place
-void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
+void position_rows(const StepModel& impl, CVec qvel_next, StepJacobian& out) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv;
   const double h = m->opt.timestep;
@@ -78,27 +77,21 @@ void position_rows(const ModelImpl& impl, CVec qvel_next, StepJacobian& out) {
 
 // rows of v' = v + h b by the field's matrices: ∂b = Mhat⁻¹ (M H⁻¹ G + N), or Mhat⁻¹ (G + N)
 // where no constraint acts (docs/derivations/steps.md, eq. 17)
-void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void velocity_rows(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, const StepJacobianOptions& options,
                    StepJacobian& out, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int nv = impl.nv, na = impl.na, nu = impl.nu;
   const double h = m->opt.timestep;
   const bool implicit = impl.advance != Advance::kExplicit;
-  bool constrained = in.nefc != 0;
-  CVec field_qacc = qacc;
   const ColliderScope scope(impl.backward_collider());
-  if (impl.has_surrogate_field()) {
-    constrained = surrogate_evaluate(impl, in, qacc, workspace);
-    field_qacc = workspace.field_qacc;
-  } else {
-    vector_field_evaluate(impl, in, qacc, constrained, workspace);
-  }
+  const BackwardField field = backward_field_evaluate(impl, in, qacc, in.nefc != 0, workspace);
+  const bool constrained = field.constrained;
   std::vector<double>& b = workspace.b;
   for (size_t k = 0; k < b.size() && implicit; k++) b[k] = (in.qvel_next[k] - in.qvel[k]) / h;
   out.field.compute(impl,
                     {.in = in,
-                     .qacc = constrained || !implicit ? field_qacc : CVec(b),
+                     .qacc = constrained || !implicit ? field.qacc : CVec(b),
                      .b = b,
                      .act_from = {},
                      .act_dot_from = {},
@@ -128,7 +121,7 @@ void velocity_rows(const ModelImpl& impl, const StepInput& in, CVec qacc,
 }
 
 // rows of act', all of them one pullback
-void activation_rows(const ModelImpl& impl, const StepInput& in, const ParameterColumns& columns,
+void activation_rows(const StepModel& impl, const StepInput& in, const ParameterColumns& columns,
                      StepJacobian& out, Workspace& workspace) {
   if (impl.na == 0) return;
   const int nv = impl.nv, na = impl.na;
@@ -155,7 +148,7 @@ void activation_rows(const ModelImpl& impl, const StepInput& in, const Parameter
 }
 
 // one pullback per row of x', parameters one row after the other
-void full_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void full_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, StepJacobian& out, Workspace& workspace) {
   const int n = 2 * impl.nv + impl.na;
   const auto pullback = [&](int first, int count, const ParameterBar& params) {
@@ -178,7 +171,7 @@ void full_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
 
 }  // namespace
 
-void StepJacobian::resize(const ModelImpl& impl, const ParameterColumns& columns) {
+void StepJacobian::resize(const StepModel& impl, const ParameterColumns& columns) {
   const int n = 2 * impl.nv + impl.na;
   A.setZero(n, n);
   B.setZero(n, impl.nu);
@@ -187,7 +180,7 @@ void StepJacobian::resize(const ModelImpl& impl, const ParameterColumns& columns
   Q.setZero(n, impl.nv);
 }
 
-void step_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, const StepJacobianOptions& options,
                    StepJacobian& out, Workspace& workspace) {
   const mjModel* m = impl.mj();

@@ -23,7 +23,7 @@ struct StepJacobian {
   Matrix A, B, P, Q;  // 2 nv + na rows each
   Matrix B_end;       // where controls are linear, by those of the next row; else 0
 
-  void resize(const ModelImpl& impl, const ParameterColumns& columns);
+  void resize(const StepModel& impl, const ParameterColumns& columns);
 
   // Scratch of step_jacobian.
   FieldMatrix field;
@@ -39,7 +39,7 @@ struct StepJacobianOptions {
 };
 
 // As step_pullback, whose rows these are: in and qacc of a step that was taken. Sets out.
-void step_jacobian(const ModelImpl& impl, const StepInput& in, CVec qacc,
+void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                    const ParameterColumns& columns, const StepJacobianOptions& options,
                    StepJacobian& out, Workspace& workspace);
 

@@ -7,6 +7,7 @@
 #include "integrate/tableau.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {
@@ -72,8 +73,9 @@ void for_each_jacobian(const Model& model, const Trajectory& t, const ParameterC
     WorkspaceLease workspace(model.impl());
     reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
     StepJacobian jacobian;
-    for (int i = kChunk * chunk; i < std::min(t.nstep, kChunk * (chunk + 1)); i++) {
-      if (s.poll(static_cast<double>(i) / t.nstep)) return;
+    const int begin = kChunk * chunk, end = std::min(t.nstep, begin + kChunk);
+    for (int i = begin; i < end; i++) {
+      if (s.poll(static_cast<double>(i - begin) / (end - begin))) return;
       trajectory_step_jacobian(model, t, i, columns, options, jacobian, *workspace);
       fn(i, jacobian);
     }

@@ -7,10 +7,12 @@
 #include "base/require.h"
 #include "diffmj/error.h"
 #include "linearize/jacobians.h"
+#include "mj/callbacks.h"
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {
@@ -86,7 +88,7 @@ std::vector<Linearization> linearize_batch(const Model& model, std::span<const R
   std::vector<Linearization> out(inputs.size());
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
-    if (s.poll(static_cast<double>(i) / static_cast<double>(inputs.size()))) return;
+    if (s.poll(0)) return;
     const auto k = static_cast<size_t>(i);
     out[k] = linearize_one("linearize, input " + std::to_string(i) + " of the batch", model,
                            inputs[k], sensors);

@@ -5,6 +5,7 @@
 #include "model/parameters.h"
 #include "record/input.h"
 #include "record/sensordata.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 

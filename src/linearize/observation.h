@@ -4,6 +4,7 @@
 
 #include "diffmj/gradient.h"
 #include "integrate/step.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

@@ -9,6 +9,7 @@
 #include "diffmj/linearize.h"
 #include "linearize/jacobians.h"
 #include "mj/call.h"
+#include "mj/callbacks.h"
 
 namespace diffmj {
 namespace {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "mj/constraint_type.h"
+
 namespace diffmj {
 namespace {
 
@@ -62,7 +64,7 @@ size_t active_set(const mjModel* m, const mjData* d) {
     } else if (type == mjCNSTR_CONTACT_ELLIPTIC) {
       piece = d->efc_state[i];
     }
-    if (type >= mjCNSTR_CONTACT_FRICTIONLESS) {
+    if (is_contact(type)) {
       const mjContact& contact = d->contact[id];
       sum += hash({type, contact.geom[0], contact.geom[1], k, piece, impedance});
     } else {

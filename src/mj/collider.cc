@@ -11,11 +11,18 @@ namespace {
 thread_local const Collider* asked_for = nullptr;
 thread_local const Collider* in_effect = nullptr;
 
-using Table = std::array<std::array<mjfCollision, mjNGEOMTYPES>, mjNGEOMTYPES>;
+template <class Entry>
+using TableOf = std::array<std::array<Entry, mjNGEOMTYPES>, mjNGEOMTYPES>;
+using Table = TableOf<mjfCollision>;
 
-Table& replaced() {
-  static Table table = {};
+// what was in MuJoCo's table before; null: it is still there. Read while other threads install
+TableOf<std::atomic<mjfCollision>>& replaced() {
+  static TableOf<std::atomic<mjfCollision>> table = {};
   return table;
+}
+
+std::atomic_ref<mjfCollision> mujocos(size_t type1, size_t type2) {
+  return std::atomic_ref(mjCOLLISIONFUNC[type1][type2]);
 }
 
 template <size_t type1, size_t type2>
@@ -23,7 +30,8 @@ int dispatch(const mjModel* m, mjData* d, mjPreContact* contact, int geom1, int 
              mjtNum margin) {
   const Collider* collider = in_effect;
   if (collider) return collider->collide(*collider, m, d, contact, geom1, geom2, margin);
-  return replaced()[type1][type2](m, d, contact, geom1, geom2, margin);
+  return replaced()[type1][type2].load(std::memory_order_acquire)(m, d, contact, geom1, geom2,
+                                                                  margin);
 }
 
 template <size_t... k>
@@ -40,8 +48,10 @@ int collide_as_mujoco(const Collider& self, const mjModel* m, mjData* d, mjPreCo
   const auto collide = [&](const mjModel* own) {
     const auto i = static_cast<size_t>(own->geom_type[geom1]),
                j = static_cast<size_t>(own->geom_type[geom2]);
-    const mjfCollision before = replaced()[i][j];
-    return (before ? before : mjCOLLISIONFUNC[i][j])(own, d, contact, geom1, geom2, margin);
+    // in this order: where the entry is a dispatcher, what it replaced can be seen
+    const mjfCollision entry = mujocos(i, j).load(std::memory_order_acquire),
+                       before = replaced()[i][j].load(std::memory_order_acquire);
+    return (before ? before : entry)(own, d, contact, geom1, geom2, margin);
   };
   if (m->geom_type != self.seen_type && !only_first) return collide(m);
   mjModel own = *m;
@@ -55,8 +65,9 @@ int collide_geoms(const mjModel* m, mjData* d, mjPreContact* contact, int geom1,
   if (in_effect && in_effect->seen_type) {
     return in_effect->collide(*in_effect, m, d, contact, geom1, geom2, margin);
   }
-  return mjCOLLISIONFUNC[m->geom_type[geom1]][m->geom_type[geom2]](m, d, contact, geom1, geom2,
-                                                                   margin);
+  const auto i = static_cast<size_t>(m->geom_type[geom1]),
+             j = static_cast<size_t>(m->geom_type[geom2]);
+  return mujocos(i, j).load(std::memory_order_acquire)(m, d, contact, geom1, geom2, margin);
 }
 
 CollidingModel::CollidingModel(const mjModel* m) : seen_(m) {
@@ -77,9 +88,12 @@ ColliderScope::~ColliderScope() { asked_for = outer_; }
 const Collider* collider_asked_for() { return asked_for; }
 
 bool may_be_replaced(int type1, int type2) {
-  const mjfCollision entry = mjCOLLISIONFUNC[type1][type2];
-  return entry && entry != mjCOLLISIONFUNC[mjGEOM_BOX][mjGEOM_BOX] &&
-         entry != mjCOLLISIONFUNC[mjGEOM_ELLIPSOID][mjGEOM_ELLIPSOID];
+  const auto entry = [](int i, int j) {
+    return mujocos(static_cast<size_t>(i), static_cast<size_t>(j)).load(std::memory_order_relaxed);
+  };
+  const mjfCollision own = entry(type1, type2);
+  return own && own != entry(mjGEOM_BOX, mjGEOM_BOX) &&
+         own != entry(mjGEOM_ELLIPSOID, mjGEOM_ELLIPSOID);
 }
 
 void install_dispatcher(int type1, int type2) {
@@ -88,11 +102,11 @@ void install_dispatcher(int type1, int type2) {
       make_dispatchers(std::make_index_sequence<size_t{mjNGEOMTYPES} * mjNGEOMTYPES>());
   const std::lock_guard lock(mutex);
   const auto i = static_cast<size_t>(type1), j = static_cast<size_t>(type2);
-  if (!may_be_replaced(type1, type2) || replaced()[i][j]) return;
-  mjfCollision& entry = mjCOLLISIONFUNC[i][j];
+  std::atomic<mjfCollision>& before = replaced()[i][j];
+  if (!may_be_replaced(type1, type2) || before.load(std::memory_order_relaxed)) return;
   // before the entry, for other threads may be colliding
-  replaced()[i][j] = entry;
-  std::atomic_ref(entry).store(kDispatchers[i][j], std::memory_order_release);
+  before.store(mujocos(i, j).load(std::memory_order_relaxed), std::memory_order_release);
+  mujocos(i, j).store(kDispatchers[i][j], std::memory_order_release);
 }
 
 namespace internal {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "mj/constraint_type.h"
+
 namespace diffmj {
 namespace {
 
@@ -16,8 +18,6 @@ constexpr double kReleased = 1e-7;
 // y = J a - aref of a row that is held back exceeds any acceleration
 constexpr double kFar = 1e13;
 
-bool is_limit(int type) { return type == mjCNSTR_LIMIT_JOINT || type == mjCNSTR_LIMIT_TENDON; }
-bool is_contact(int type) { return type >= mjCNSTR_CONTACT_FRICTIONLESS; }
 bool is_unilateral(int type) { return is_limit(type) || is_contact(type); }
 
 double violation(const mjData* d, int i) { return d->efc_pos[i] - d->efc_margin[i] + kOnMargin; }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "mj/constraint_type.h"
+
 namespace diffmj {
 namespace {
-
-bool is_contact(int type) { return type >= mjCNSTR_CONTACT_FRICTIONLESS; }
 
 int contact_rows(const mjData* d, int row) {
   int end = row;

@@ -2,6 +2,7 @@
 
 #include "diffmj/error.h"
 #include "diffmj/version.h"
+#include "mj/names.h"
 
 namespace diffmj {
 
@@ -18,10 +19,7 @@ void read_mass_matrix(const mjModel* m, const mjData* d, Matrix& M) {
 
 std::string hidden_state(const mjModel* m) {
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
-    if (m->actuator_delay[i] > 0) {
-      const char* name = mj_id2name(m, mjOBJ_ACTUATOR, i);
-      return "the delay of actuator '" + std::string(name ? name : std::to_string(i)) + "'";
-    }
+    if (m->actuator_delay[i] > 0) return "the delay of " + element_name(m, mjOBJ_ACTUATOR, i);
   }
 #if mjVERSION_HEADER >= 4000000
   if (m->nplastic > 0) return "plastic deformation (springyield or flex yield)";

@@ -12,6 +12,7 @@
 #include "diffmj/error.h"
 #include "mj/call.h"
 #include "mj/handle.h"
+#include "mj/names.h"
 #include "model/parameters.h"
 
 // MuJoCo's macros narrow sizes
@@ -94,10 +95,8 @@ void require_simple_frames(const mjModel* base, const mjModel* m) {
     };
     const bool pos = moved(base->body_ipos, m->body_ipos, 3);
     if (!pos && !moved(base->body_iquat, m->body_iquat, 4)) continue;
-    const char* name = mj_id2name(m, mjOBJ_BODY, body);
     throw InputError(std::string("with_parameters: ") + (pos ? "body_ipos" : "body_iquat") +
-                     " of body " +
-                     (name && *name ? "'" + std::string(name) + "'" : std::to_string(body)) +
+                     " of " + element_name(m, mjOBJ_BODY, body) +
                      " cannot change: MuJoCo takes its mass matrix for diagonal (body_simple); "
                      "compile the model with the new frame instead");
   }

@@ -9,6 +9,7 @@
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
 #include "plan/residual.h"
+#include "setup/model_impl.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {

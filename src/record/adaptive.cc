@@ -3,29 +3,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <new>
 #include <optional>
 
+#include "base/checkpoints.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "mj/call.h"
-#include "record/checkpoints.h"
 #include "record/events.h"
 #include "record/input.h"
 #include "record/landing.h"
 #include "record/recorder.h"
 #include "record/stiffness.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {
-
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", x);
-  return text;
-}
 
 class AdaptiveRollout {
  public:
@@ -115,33 +110,41 @@ class AdaptiveRollout {
       if (control_.h == 0) return not_finite(i);
       remember_first_rates();
     }
-    const std::vector<double>* given = steps_of_ ? &steps_of_->solver.time : nullptr;
-    const size_t end =
-        steps_of_ ? static_cast<size_t>(steps_of_->solver.first_step[static_cast<size_t>(i) + 1])
-                  : 0;
-    // a whole number
-    const double nconstant =
-        !controller_ && !given ? std::ceil((in.end - in.begin) / options_.step - 1e-9) : 0;
-    const double origin = given ? t_.time[0] - given->front() : 0;
-    for (double k = 1;; k++) {
-      if (stop_.poll(share(i, in))) return stopped(i);
-      const size_t n = t_.solver.time.size() - 1;
-      if (given) {
-        if (n == end) break;
-        // the last one ends where the interval does, whatever was rounded
-        if (!fixed_step(i, in, n + 1 == end ? in.end : (*given)[n + 1] + origin)) return false;
-      } else if (!controller_) {
-        if (!fixed_step(i, in,
-                        k >= nconstant ? in.end : in.begin + (in.end - in.begin) * k / nconstant)) {
-          return false;
-        }
-      } else if (!controlled_step(i, in)) {
-        return false;
-      }
-      if (!given && x_.time == in.end) break;
-    }
+    if (!(steps_of_ ? given_steps(i, in) : own_steps(i, in))) return false;
     StepRecord& record = t_.steps[static_cast<size_t>(i)];
     record.solver_niter = static_cast<int>(times_.solver_niter - iterations);
+    return true;
+  }
+
+  bool own_steps(int i, const IntervalInput& in) {
+    // a whole number
+    const double nconstant =
+        !controller_ ? std::ceil((in.end - in.begin) / options_.step - 1e-9) : 0;
+    for (double k = 1;; k++) {
+      if (stop_.poll(share(i, in))) return stopped(i);
+      if (controller_) {
+        if (!controlled_step(i, in)) return false;
+      } else if (!fixed_step(
+                     i, in,
+                     k >= nconstant ? in.end : in.begin + (in.end - in.begin) * k / nconstant)) {
+        return false;
+      }
+      if (x_.time == in.end) return true;
+    }
+  }
+
+  // the steps of another trajectory; those that round to nothing after another start are left out
+  bool given_steps(int i, const IntervalInput& in) {
+    const std::vector<double>& given = steps_of_->solver.time;
+    const std::vector<int>& first = steps_of_->solver.first_step;
+    const double origin = t_.time[0] - given.front();
+    const auto end = static_cast<size_t>(first[static_cast<size_t>(i) + 1]);
+    for (auto n = static_cast<size_t>(first[static_cast<size_t>(i)]); n < end; n++) {
+      if (stop_.poll(share(i, in))) return stopped(i);
+      // the last one ends where the interval does, whatever was rounded
+      const double next = n + 1 == end ? in.end : std::min(given[n + 1] + origin, in.end);
+      if (!fixed_step(i, in, next)) return false;
+    }
     return true;
   }
 
@@ -409,6 +412,7 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      ", expected " + sizes(model.nq(), model.nv(), model.na(), model.nbody()) +
                      "); use a rollout of this model, or of one that differs in parameters only");
   }
+  if (nstep == 0) return;
   const double interval = steps_of->time[1] - steps_of->time[0];
   if (std::abs(interval - model.interval()) > 1e-9 * model.interval()) {
     throw InputError(who + ": an interval of steps_of is " + number(interval) +

@@ -4,6 +4,7 @@
 #include "mj/call.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/oracle.h"

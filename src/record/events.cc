@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
+
+#include "base/text.h"
+#include "mj/constraint_type.h"
 
 namespace diffmj {
 namespace {
@@ -28,12 +30,6 @@ double norm(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-std::string text_of(const char* format, double x) {
-  char text[64];
-  std::snprintf(text, sizeof(text), format, x);
-  return text;
-}
-
 // forces change there
 bool matters(const SolverEvent& event) {
   return event.jump > kNoJump * std::max(norm(event.qacc_before), norm(event.qacc_after));
@@ -50,9 +46,9 @@ void add_grazing(const std::vector<SolverEvent>& events, std::vector<Warning>& w
   }
   if (!first) return;
   const bool one = count == 1;
-  std::string text = "grazing: " + first->what + " at " + text_of("%.6g", first->time) + " s" +
+  std::string text = "grazing: " + first->what + " at " + number(first->time) + " s" +
                      (one ? " has" : " and " + std::to_string(count - 1) + " later events have") +
-                     " a speed below " + text_of("%g", kGrazingRate) +
+                     " a speed below " + number(kGrazingRate) +
                      " m/s, so that a small change of the motion may miss " + (one ? "it" : "them");
   if (at_rest < count) {
     text +=
@@ -72,7 +68,7 @@ void add_grazing(const std::vector<SolverEvent>& events, std::vector<Warning>& w
 // the elements that a constraint is about: the contacts of two geoms are not told apart
 using Elements = std::array<int, 5>;
 Elements elements_of(const EventConstraint& c) {
-  if (c.type < mjCNSTR_CONTACT_FRICTIONLESS) return {c.type, c.id, -1, -1, -1};
+  if (!is_contact(c.type)) return {c.type, c.id, -1, -1, -1};
   return {mjCNSTR_CONTACT_FRICTIONLESS, c.geom[0], c.geom[1], c.flex[0], c.flex[1]};
 }
 
@@ -119,9 +115,9 @@ void add_chatter(const Model& model, const std::vector<SolverEvent>& events,
   const SolverEvent& first = *worst->events[worst->begin];
   warnings.push_back(
       {.text = "chatter: " + constraint_name(model, *worst->what) + " begins or ends " +
-               std::to_string(worst->most) + " times within " + text_of("%g", kWindow) + " s (" +
-               text_of("%.0f", static_cast<double>(worst->most) / kWindow) +
-               " events per second) from " + text_of("%.4g", first.time) + " s on" +
+               std::to_string(worst->most) + " times within " + number(kWindow) + " s (" +
+               text("%.0f", static_cast<double>(worst->most) / kWindow) +
+               " events per second) from " + text("%.4g", first.time) + " s on" +
                (others > 0 ? ", and so do " + std::to_string(others) + " others" : "") +
                "; each event amplifies small changes, so that the gradient may be wrong by orders "
                "of magnitude: compare it at two tolerances, use MuJoCo's own steps "

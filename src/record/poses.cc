@@ -8,6 +8,7 @@
 #include "record/input.h"
 #include "record/pose_reader.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

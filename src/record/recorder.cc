@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <new>
 
 #include "base/require.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "mj/call.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -99,11 +99,9 @@ void fail_not_finite(const Model& model, const BadState& bad, int step, double t
                      const std::string& remedy, Trajectory& trajectory) {
   trajectory.outcome = Outcome::kNotFinite;
   trajectory.failed_dof = dof_of(model, bad);
-  char where[96];
-  std::snprintf(where, sizeof(where), "] is not finite or exceeds 1e10 at step %d, time %g s", step,
-                time);
   trajectory.message =
-      std::string("the rollout diverged: ") + bad.what + "[" + std::to_string(bad.index) + where +
+      std::string("the rollout diverged: ") + bad.what + "[" + std::to_string(bad.index) +
+      text("] is not finite or exceeds 1e10 at step %d, time %g s", step, time) +
       (trajectory.failed_dof >= 0 ? ", " + model.dof_name(trajectory.failed_dof) : "") + "; " +
       remedy;
 }

@@ -6,9 +6,11 @@
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
 #include "mj/call.h"
+#include "mj/callbacks.h"
 #include "mj/collider.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {

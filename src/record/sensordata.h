@@ -5,7 +5,7 @@
 #include <string>
 
 #include "diffmj/rollout.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 #include "stages/step_input.h"
 
 namespace diffmj {

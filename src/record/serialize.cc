@@ -8,7 +8,7 @@
 #include "diffmj/version.h"
 #include "mj/call.h"
 #include "mj/handle.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {

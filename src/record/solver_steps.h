@@ -11,7 +11,8 @@
 
 #include "diffmj/rollout.h"
 #include "integrate/runge_kutta.h"
-#include "model/workspace.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

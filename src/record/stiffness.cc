@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/text.h"
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -22,11 +22,7 @@ constexpr int kCount = 50, kVeryMany = 1000;
 // Constant steps beyond the limit: perturbations grow by so much more than the motion lets them.
 const double kGrowth = std::log(10.0);
 
-std::string number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", x);
-  return text;
-}
+std::string short_number(double x) { return text("%.3g", x); }
 
 // of x k(x), k(x) = linear + Σ_i poly_i |x|^i
 double stiffness_slope(double linear, const mjtNum* poly, double x) {
@@ -303,7 +299,7 @@ std::string Stiffness::hint() const {
     return "";
   }
   return "; the stability of " + std::string(impl_.tableau->name) + " limits steps to " +
-         number(mode_.limit) + " s, see warnings";
+         short_number(mode_.limit) + " s, see warnings";
 }
 
 void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warnings) {
@@ -321,14 +317,15 @@ void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warni
   std::string text = "stiff: ";
   const std::string method = impl_.tableau->name;
   if (constant) {
-    text += "steps are beyond the limit of stability of " + method + ", " + number(mode_.limit) +
-            " s: perturbations grow by a factor of " + number(std::exp(growth_)) +
+    text += "steps are beyond the limit of stability of " + method + ", " +
+            short_number(mode_.limit) + " s: perturbations grow by a factor of " +
+            short_number(std::exp(growth_)) +
             " that the motion has not, and with them the discrete adjoint";
   } else {
-    text += "over " + number(100 * share) + " % of the time the stability of " + method +
-            ", not the tolerance, limits steps, to " + number(mode_.limit) + " s";
+    text += "over " + short_number(100 * share) + " % of the time the stability of " + method +
+            ", not the tolerance, limits steps, to " + short_number(mode_.limit) + " s";
   }
-  text += "; the fastest rate, " + number(std::abs(rate)) + " /s, is that of " + cause.what +
+  text += "; the fastest rate, " + short_number(std::abs(rate)) + " /s, is that of " + cause.what +
           "; use MuJoCo's implicit integrator (integrator=\"model\" where the model has it, or "
           "\"implicitfast\"), " +
           cause.remedy + ", or more armature";

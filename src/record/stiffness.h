@@ -9,7 +9,8 @@
 
 #include "diffmj/rollout.h"
 #include "integrate/stability.h"
-#include "model/workspace.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 

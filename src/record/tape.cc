@@ -5,10 +5,10 @@
 #include "base/require.h"
 #include "diffmj/error.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
 #include "record/input.h"
 #include "record/recorder.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "mj/names.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_diagonal.h"
 #include "stages/acceleration/constraint_parameters.h"
@@ -23,12 +24,6 @@
 
 namespace diffmj {
 namespace {
-
-std::string element(const mjModel* m, int type, int id) {
-  const char* name = mj_id2name(m, type, id);
-  const std::string kind = mju_type2Str(type);
-  return name && *name ? kind + " '" + name + "'" : kind + " " + std::to_string(id);
-}
 
 bool has_fluid(const mjModel* m) {
   return passive_enabled(m) && (m->opt.density > 0 || m->opt.viscosity > 0);
@@ -128,7 +123,7 @@ Motion& gravcomp_motion(const mjModel* m, const mjData* d, CVec lambda, Workspac
 
 // -h μᵀ (∂c/∂v) b: c is quadratic in v, so that (∂c/∂v) b = ½ (c(v + b) - c(v - b)) exactly.
 // implicitfast has it for lone free bodies.
-void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
+void bias_metric_pullback(const StageModel& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
                           Vec qvel_bar, const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -158,7 +153,7 @@ void bias_metric_pullback(const ModelImpl& impl, CVec qvel, CVec mu, CVec b, Vec
 }
 
 // What reads A = J M⁻¹ Jᵀ: R with diagexact, the no-slip pass, whose forces act on their own, too
-void projections_pullback(const ModelImpl& impl, CVec mu, Vec qpos_bar, const ParameterBar& params,
+void projections_pullback(const StageModel& impl, CVec mu, Vec qpos_bar, const ParameterBar& params,
                           Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -190,13 +185,168 @@ void projections_pullback(const ModelImpl& impl, CVec mu, Vec qpos_bar, const Pa
   constraint_jacobian_pullback(m, d, qpos_bar, params, workspace);
 }
 
+// One cotangent, through all stages.
+class CotangentSweep {
+ public:
+  CotangentSweep(const StageModel& impl, const AnalyticProblem& problem, const OracleMultipliers& w,
+                 Eigen::Index row, Matrix& x_bar, Matrix& ctrl_bar, const ParameterBar& params,
+                 Workspace& workspace)
+      : impl_(impl),
+        m_(impl.mj()),
+        d_(workspace.data.get()),
+        problem_(problem),
+        w_(w),
+        row_(row),
+        x_bar_(x_bar),
+        ctrl_bar_(ctrl_bar),
+        params_(params),
+        workspace_(workspace),
+        s_(workspace.sweep),
+        metric_(w.mu != nullptr),
+        same_(w.mu == w.lambda),
+        implicit_(metric_ && impl.advance == Advance::kImplicit),
+        a_(metric_ && same_ ? problem.b : problem.qacc),
+        lambda_(row_part(*w.lambda, row, 0, impl.nv)),
+        mu_(metric_ ? row_part(*w.mu, row, 0, impl.nv) : CVec()),
+        qpos_bar_(row_part(x_bar, row, 0, impl.nv)),
+        qvel_bar_(row_part(x_bar, row, impl.nv, impl.nv)) {}
+
+  void run() {
+    inertia();
+    armature_of_gears();
+    passive();
+    xfrc_pullback(m_, d_, s_);
+    actuation();
+    if (problem_.constrained && d_->nefc > 0) constraints();
+    if (m_->ntendon > 0) {
+      tendon_pullback(m_, d_, workspace_.tendons,
+                      {&s_.L, &s_.V, &s_.Q, same_ ? &s_.L : &s_.U, &s_.B, &s_.C}, qpos_bar_,
+                      qvel_bar_, s_, params_);
+    }
+    if (problem_.poses) poses_pullback(m_, d_, *problem_.poses, s_, params_);
+    kinematics_pullback(m_, d_, s_, qpos_bar_, qvel_bar_, params_);
+    if (implicit_) {
+      bias_metric_pullback(impl_, problem_.in.qvel, mu_, problem_.b, qpos_bar_, qvel_bar_, params_,
+                           workspace_);
+    }
+  }
+
+ private:
+  // λᵀ (M a + c), μᵀ M (a - b)
+  void inertia() {
+    if (row_ == 0 || implicit_) {
+      body_accelerations(m_, d_, problem_.in.qvel, a_, effective_gravity(m_), s_);
+    }
+    s_.clear();
+    std::fill(workspace_.tendons.begin(), workspace_.tendons.end(), TendonBar());
+    s_.use(m_, d_, lambda_, s_.L);
+    inverse_dynamics_pullback(m_, d_, -1, s_, params_);
+    if (m_->ntendon > 0) {
+      tendon_armature_pullback(m_, d_, -1, workspace_.tendon_fits, workspace_.tendons, qpos_bar_,
+                               workspace_.tendon_y, s_, params_);
+    }
+    if (!metric_ || same_) return;
+    const CVec step = problem_.qacc_step.empty() ? problem_.qacc : problem_.qacc_step;
+    eigen(Vec(workspace_.difference_ab)) = eigen(step) - eigen(problem_.b);
+    s_.use(m_, d_, mu_, s_.U);
+    s_.use(m_, d_, workspace_.difference_ab, s_.C);
+    mass_form_pullback(m_, d_, 1, s_.U, s_.C, s_, params_);
+    if (m_->ntendon > 0) {
+      tendon_mass_form_pullback(m_, d_, 1, mu_, workspace_.difference_ab, workspace_.tendon_fits,
+                                workspace_.tendons, qpos_bar_, workspace_.tendon_y, s_, params_);
+    }
+  }
+
+  void armature_of_gears() {
+    const Vec bar = params_[Parameter::kActuatorGear];
+    if (bar.empty()) return;
+    for (size_t k = 0; k < lambda_.size(); k++) {
+      workspace_.armature_bar[k] = -lambda_[k] * a_[k];
+      if (metric_ && !same_) workspace_.armature_bar[k] += mu_[k] * workspace_.difference_ab[k];
+    }
+    armature_gear_pullback(m_, workspace_.armature_bar, bar);
+  }
+
+  // passive forces and the metric's part of them
+  void passive() {
+    const double h = m_->opt.timestep;
+    if (passive_enabled(m_)) {
+      spring_pullback(m_, d_, lambda_, qpos_bar_, params_);
+      damper_pullback(m_, lambda_, problem_.in.qvel, h, problem_.has_metric ? mu_ : CVec(),
+                      problem_.b, qvel_bar_, params_);
+      if (m_->ntendon > 0) {
+        tendon_passive_pullback(m_, d_, lambda_, problem_.in.qvel, h, implicit_ ? mu_ : CVec(),
+                                problem_.b, workspace_.tendon_fits, workspace_.tendons, qpos_bar_,
+                                workspace_.tendon_y, s_, params_);
+      }
+      gravcomp_pullback(m_, d_, gravcomp_motion(m_, d_, lambda_, workspace_), s_, params_);
+    }
+    if (implicit_ && (has_fluid(m_) || m_->ntendon > 0)) s_.use(m_, d_, problem_.b, s_.B);
+    if (!has_fluid(m_)) return;
+    fluid_pullback(m_, d_, s_.L, s_);
+    if (implicit_) fluid_metric_pullback(m_, d_, h, same_ ? s_.L : s_.U, s_.B, s_);
+  }
+
+  void actuation() {
+    const int na = impl_.na;
+    const auto part = [&](const Matrix* bar) { return bar ? row_part(*bar, row_, 0, na) : CVec(); };
+    const ActuationIn in{.in = &problem_.in,
+                         .lambda = lambda_,
+                         .act_dot_bar = part(w_.act_dot_bar),
+                         .act_next_bar = part(w_.act_next_bar),
+                         .act_from = problem_.act_from,
+                         .act_dot_from = problem_.act_dot_from,
+                         .h = m_->opt.timestep,
+                         .mu = implicit_ ? mu_ : CVec(),
+                         .b = problem_.b};
+    actuation_pullback(impl_, in,
+                       {.qpos = qpos_bar_,
+                        .qvel = qvel_bar_,
+                        .act = row_part(x_bar_, row_, 2 * impl_.nv, na),
+                        .ctrl = row_part(ctrl_bar_, row_, 0, impl_.nu)},
+                       s_, params_, workspace_);
+  }
+
+  // (J λ)ᵀ f
+  void constraints() {
+    s_.use(m_, d_, problem_.qacc, s_.Q);
+    const bool noslip = has_noslip(m_);
+    if (noslip && x_bar_.rows() > 1) {
+      // what is there is of the last row
+      std::fill(workspace_.noslip_a_bar.begin(), workspace_.noslip_a_bar.end(), 0.0);
+      noslip_pullback(impl_, mu_, problem_.force_bar, workspace_.noslip_a_bar, workspace_);
+    }
+    const CVec force_bar = noslip ? CVec(workspace_.noslip.main_force_bar) : problem_.force_bar;
+    constraint_force_pullback(m_, d_, lambda_, force_bar,
+                              noslip ? CVec(workspace_.noslip.y_bar) : CVec(), workspace_);
+    constraint_parameters_pullback(m_, d_, force_bar, params_, workspace_);
+    projections_pullback(impl_, mu_, qpos_bar_, params_, workspace_);
+    constraint_rows_pullback(impl_, qpos_bar_, qvel_bar_, params_, workspace_);
+  }
+
+  const StageModel& impl_;
+  const mjModel* m_;
+  mjData* d_;
+  const AnalyticProblem& problem_;
+  const OracleMultipliers& w_;
+  const Eigen::Index row_;
+  Matrix &x_bar_, &ctrl_bar_;
+  const ParameterBar& params_;
+  Workspace& workspace_;
+  Sweep& s_;
+  // there is a μ; it is λ; the metric is one of the implicit integrators
+  const bool metric_, same_, implicit_;
+  const CVec a_, lambda_, mu_;  // nv
+  const Vec qpos_bar_, qvel_bar_;
+};
+
 }  // namespace
 
 std::string analytic_obstacle(const mjModel* m) {
-  if (m->nflex > 0) return element(m, mjOBJ_FLEX, 0);
+  if (m->nflex > 0) return element_name(m, mjOBJ_FLEX, 0);
   for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
     const std::string what = actuation_obstacle(m, i);
-    if (!what.empty()) return element(m, mjOBJ_ACTUATOR, i) + ": " + what;
+    if (!what.empty()) return element_name(m, mjOBJ_ACTUATOR, i) + ": " + what;
   }
   return constraint_obstacle(m);
 }
@@ -213,7 +363,7 @@ void evaluate_poses(const mjModel* m, const StepInput& in, mjData* d) {
   mj_makeM(m, d);
 }
 
-void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
+void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constrained,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -263,120 +413,12 @@ void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrai
   });
 }
 
-void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& w, Matrix& x_bar, Matrix& ctrl_bar,
                        std::span<const ParameterBar> params_of, Workspace& workspace) {
-  const mjModel* m = impl.mj();
-  mjData* d = workspace.data.get();
-  Sweep& s = workspace.sweep;
-  const int nv = impl.nv;
-  const CVec qvel = problem.in.qvel;
-  const bool metric = w.mu != nullptr, same = w.mu == w.lambda;
-  const bool implicit = metric && impl.advance == Advance::kImplicit;
-  const CVec a = metric && same ? problem.b : problem.qacc;
-
   for (Eigen::Index row = 0; row < x_bar.rows(); row++) {
     const ParameterBar& params = params_of[params_of.size() == 1 ? 0 : static_cast<size_t>(row)];
-    const CVec lambda = row_part(*w.lambda, row, 0, nv);
-    const CVec mu = metric ? row_part(*w.mu, row, 0, nv) : CVec();
-    const Vec qpos_bar = row_part(x_bar, row, 0, nv), qvel_bar = row_part(x_bar, row, nv, nv);
-
-    // λᵀ (M a + c), μᵀ M (a - b)
-    if (row == 0 || implicit) {
-      body_accelerations(m, d, qvel, a, effective_gravity(m), s);
-    }
-    s.clear();
-    std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
-    s.use(m, d, lambda, s.L);
-    inverse_dynamics_pullback(m, d, -1, s, params);
-    if (m->ntendon > 0) {
-      tendon_armature_pullback(m, d, -1, workspace.tendon_fits, workspace.tendons, qpos_bar,
-                               workspace.tendon_y, s, params);
-    }
-    if (metric && !same) {
-      const CVec step = problem.qacc_step.empty() ? problem.qacc : problem.qacc_step;
-      eigen(Vec(workspace.difference_ab)) = eigen(step) - eigen(problem.b);
-      s.use(m, d, mu, s.U);
-      s.use(m, d, workspace.difference_ab, s.C);
-      mass_form_pullback(m, d, 1, s.U, s.C, s, params);
-      if (m->ntendon > 0) {
-        tendon_mass_form_pullback(m, d, 1, mu, workspace.difference_ab, workspace.tendon_fits,
-                                  workspace.tendons, qpos_bar, workspace.tendon_y, s, params);
-      }
-    }
-    if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
-      for (size_t k = 0; k < lambda.size(); k++) {
-        workspace.armature_bar[k] = -lambda[k] * a[k];
-        if (metric && !same) workspace.armature_bar[k] += mu[k] * workspace.difference_ab[k];
-      }
-      armature_gear_pullback(m, workspace.armature_bar, bar);
-    }
-
-    // passive forces and the metric's part of them
-    if (passive_enabled(m)) {
-      spring_pullback(m, d, lambda, qpos_bar, params);
-      damper_pullback(m, lambda, qvel, m->opt.timestep, problem.has_metric ? mu : CVec(), problem.b,
-                      qvel_bar, params);
-      if (m->ntendon > 0) {
-        tendon_passive_pullback(m, d, lambda, qvel, m->opt.timestep, implicit ? mu : CVec(),
-                                problem.b, workspace.tendon_fits, workspace.tendons, qpos_bar,
-                                workspace.tendon_y, s, params);
-      }
-      gravcomp_pullback(m, d, gravcomp_motion(m, d, lambda, workspace), s, params);
-    }
-    if (implicit && (has_fluid(m) || m->ntendon > 0)) s.use(m, d, problem.b, s.B);
-    if (has_fluid(m)) {
-      fluid_pullback(m, d, s.L, s);
-      if (implicit) {
-        fluid_metric_pullback(m, d, m->opt.timestep, same ? s.L : s.U, s.B, s);
-      }
-    }
-    xfrc_pullback(m, d, s);
-
-    const ActuationIn in{
-        .in = &problem.in,
-        .lambda = lambda,
-        .act_dot_bar = w.act_dot_bar ? row_part(*w.act_dot_bar, row, 0, impl.na) : CVec(),
-        .act_next_bar = w.act_next_bar ? row_part(*w.act_next_bar, row, 0, impl.na) : CVec(),
-        .act_from = problem.act_from,
-        .act_dot_from = problem.act_dot_from,
-        .h = m->opt.timestep,
-        .mu = implicit ? mu : CVec(),
-        .b = problem.b};
-    actuation_pullback(impl, in,
-                       {.qpos = qpos_bar,
-                        .qvel = qvel_bar,
-                        .act = row_part(x_bar, row, 2 * nv, impl.na),
-                        .ctrl = row_part(ctrl_bar, row, 0, impl.nu)},
-                       s, params, workspace);
-
-    // (J λ)ᵀ f
-    if (problem.constrained && d->nefc > 0) {
-      s.use(m, d, problem.qacc, s.Q);
-      const bool noslip = has_noslip(m);
-      if (noslip && x_bar.rows() > 1) {
-        // what is there is of the last row
-        std::fill(workspace.noslip_a_bar.begin(), workspace.noslip_a_bar.end(), 0.0);
-        noslip_pullback(impl, mu, problem.force_bar, workspace.noslip_a_bar, workspace);
-      }
-      const CVec force_bar = noslip ? CVec(workspace.noslip.main_force_bar) : problem.force_bar;
-      constraint_force_pullback(m, d, lambda, force_bar,
-                                noslip ? CVec(workspace.noslip.y_bar) : CVec(), workspace);
-      constraint_parameters_pullback(m, d, force_bar, params, workspace);
-      projections_pullback(impl, mu, qpos_bar, params, workspace);
-      constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
-    }
-
-    if (m->ntendon > 0) {
-      tendon_pullback(m, d, workspace.tendons, {&s.L, &s.V, &s.Q, same ? &s.L : &s.U, &s.B, &s.C},
-                      qpos_bar, qvel_bar, s, params);
-    }
-
-    if (problem.poses) poses_pullback(m, d, *problem.poses, s, params);
-    kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
-    if (implicit) {
-      bias_metric_pullback(impl, qvel, mu, problem.b, qpos_bar, qvel_bar, params, workspace);
-    }
+    CotangentSweep(impl, problem, w, row, x_bar, ctrl_bar, params, workspace).run();
   }
 }
 

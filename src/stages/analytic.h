@@ -13,10 +13,10 @@
 #include <span>
 #include <string>
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/oracle.h"
+#include "stages/stage_model.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -28,7 +28,7 @@ void evaluate_poses(const mjModel* m, const StepInput& in, mjData* d);
 
 // Runs those stages of MuJoCo that the pullback reads, and leaves them in the workspace's mjData.
 // Where no constraint acts (constrained is false) contacts are not even looked for.
-void evaluate_analytic(const ModelImpl& impl, const StepInput& in, bool constrained,
+void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constrained,
                        Workspace& workspace);
 
 struct AnalyticProblem {
@@ -53,7 +53,7 @@ struct AnalyticProblem {
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent, and to params, one per
 // cotangent or one for all of them. multipliers.b_bar is not read; multipliers.mu may be
 // multipliers.lambda.
-void analytic_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem,
                        const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                        std::span<const ParameterBar> params, Workspace& workspace);
 

@@ -77,7 +77,7 @@ int parameters_per_actuator(const mjModel* m, Parameter p) {
 
 }  // namespace
 
-std::string FieldMatrix::obstacle(const ModelImpl& impl, const ParameterColumns& columns) {
+std::string FieldMatrix::obstacle(const StageModel& impl, const ParameterColumns& columns) {
   const mjModel* m = impl.mj();
   const bool implicit = impl.advance == Advance::kImplicit;
   for (const ParameterField* field : columns.fields()) {
@@ -125,7 +125,7 @@ std::string FieldMatrix::obstacle(const ModelImpl& impl, const ParameterColumns&
   return "";
 }
 
-void FieldMatrix::compute(const ModelImpl& impl, const AnalyticProblem& problem,
+void FieldMatrix::compute(const StageModel& impl, const AnalyticProblem& problem,
                           const ParameterColumns& columns, Workspace& workspace) {
   impl_ = &impl;
   m_ = impl.mj();

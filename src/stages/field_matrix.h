@@ -27,12 +27,12 @@ class FieldMatrix {
  public:
   // Names what of the model, or of the parameters that are wanted, has no matrix form; empty if
   // everything has one.
-  static std::string obstacle(const ModelImpl& impl, const ParameterColumns& columns = {});
+  static std::string obstacle(const StageModel& impl, const ParameterColumns& columns = {});
 
   // The stages must have been evaluated at problem.in and, where constrained, the zones decided.
   // With problem.has_metric also N; unless constrained, problem.qacc must be b then, and N is that
   // of (M - Mhat) b.
-  void compute(const ModelImpl& impl, const AnalyticProblem& problem,
+  void compute(const StageModel& impl, const AnalyticProblem& problem,
                const ParameterColumns& columns, Workspace& workspace);
 
   Matrix G, N;  // nv x (2 nv + na + nu + columns)
@@ -68,7 +68,7 @@ class FieldMatrix {
   void tendons();
   void metric();
 
-  const ModelImpl* impl_ = nullptr;
+  const StageModel* impl_ = nullptr;
   const mjModel* m_ = nullptr;
   mjData* d_ = nullptr;
   const AnalyticProblem* problem_ = nullptr;

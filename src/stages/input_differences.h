@@ -24,7 +24,7 @@ struct DifferenceScratch {
 // gradient: where rows appear or vanish on one side, the other side alone is taken; at the bound of
 // a clamp, the inside (stages/probes.h).
 template <class Value>
-void input_differences_pullback(const ModelImpl& impl, const StepInput& in, const Matrix& y_bar,
+void input_differences_pullback(const StageModel& impl, const StepInput& in, const Matrix& y_bar,
                                 const VectorFieldBar& bar, const DifferenceScratch& scratch,
                                 Value&& value, Workspace& workspace) {
   // larger than the oracle's: the solver's own noise is differenced too

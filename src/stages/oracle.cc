@@ -90,7 +90,7 @@ double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
 }
 
 // Sensors at a, with constraint forces f; d must hold the stages.
-void read_sensors(const ModelImpl& impl, const mjModel* m, CVec qacc, CVec f, mjData* d,
+void read_sensors(const StageModel& impl, const mjModel* m, CVec qacc, CVec f, mjData* d,
                   Eigen::VectorXd& out) {
   mjModel precise = *m;  // of the pointers
   precise.opt.ccd_tolerance = impl.tight()->opt.ccd_tolerance;
@@ -107,7 +107,7 @@ void read_sensors(const ModelImpl& impl, const mjModel* m, CVec qacc, CVec f, mj
 // Outputs at the input now in d. gradient: rows keep the zone they have at the base, and rows that
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
-bool evaluate(const ModelImpl& impl, const mjModel* m, const OracleProblem& problem, From from,
+bool evaluate(const StageModel& impl, const mjModel* m, const OracleProblem& problem, From from,
               Workspace::Outputs& out, Workspace& workspace) {
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] { run_stages(m, d, from); });
@@ -221,7 +221,7 @@ void contract(const OracleMultipliers& w, CVec sensor_bar, const Workspace::Outp
 
 }  // namespace
 
-void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace) {
+void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] {
@@ -231,7 +231,7 @@ void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& work
   });
 }
 
-void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
+void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
                         Eigen::VectorXd& act_next, Workspace& workspace) {
   mjData* d = workspace.data.get();
   const double time = d->time;
@@ -268,7 +268,7 @@ void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::
   mju_copy(d->act, workspace.saved_act.data(), impl.na);
 }
 
-void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
+void next_activation_pullback(const StageModel& impl, CVec act, CVec act_dot,
                               const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
                               Matrix& act_dot_bar, Workspace& workspace) {
   mjData* d = workspace.data.get();
@@ -295,7 +295,7 @@ void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
   }
 }
 
-void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
                      const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                      Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -372,7 +372,7 @@ void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
   }
 }
 
-void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& problem, Vec a_bar,
+void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem& problem, Vec a_bar,
                                     Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -404,12 +404,12 @@ void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& 
   }
 }
 
-void oracle_linearize(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace) {
+void oracle_linearize(const StageModel& impl, const OracleProblem& problem, Workspace& workspace) {
   workspace.rows.set_base(workspace.data.get());
   evaluate(impl, impl.mj(), problem, From::kActuation, workspace.base, workspace);
 }
 
-void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
+void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
                         Vec act_dot_dot, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -455,102 +455,137 @@ void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVe
   }
 }
 
-void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
+namespace {
+
+// Differences of the contraction of all outputs, one entry of a parameter at a time.
+class ParameterDifferences {
+ public:
+  ParameterDifferences(const StageModel& impl, const OracleProblem& problem,
+                       const OracleMultipliers& multipliers, Workspace& workspace)
+      : impl_(impl),
+        problem_(problem),
+        multipliers_(multipliers),
+        workspace_(workspace),
+        m_(movable_model(impl, workspace)),
+        d_(workspace.data.get()),
+        excess_(impl.nv),
+        still_(impl.nv),
+        kinetic_bar_(kinetic_energy_cotangent(m_, problem.sensor_bar)) {
+    mj_call("mj_fwdPosition", [&] {
+      write_input(m_, d_, problem.in);
+      run_stages(m_, d_, From::kPosition);
+    });
+    workspace.rows.set_base(d_);
+    evaluate(impl, m_, problem, From::kActuation, workspace.base, workspace);
+    b0_ = workspace.base.b;
+    step_ = workspace.zone.empty() ? kFreeParameterStep : kParameterStep;
+  }
+
+  double of(const ParameterField& field, int entry) {
+    ParameterProbe probe(m_, field, entry);
+    const double h = step_ * probe.scale();
+    const double value = field.data(m_)[entry];
+    if (value == 0 && is_switch(m_, field.id, entry)) return 0;
+    double f[4];
+    const auto at = [&](int k, double x) {
+      probe.move(x);
+      return sample(f[k]);
+    };
+    // both samples are taken, whatever the first finds
+    const auto side = [&](int k, double x) {
+      const bool near = at(k, x), far = at(k + 1, 2 * x);
+      return near && far;
+    };
+    // gradient: damping that is 0 takes the side above; a row that vanishes, the other side
+    const bool one_sided = value == 0 && field.id == Parameter::kDofDamping;
+    const bool above = side(0, h), below = !one_sided && side(2, -h);
+    if (above == below && !one_sided) return (8 * (f[0] - f[2]) - f[1] + f[3]) / (12 * h);
+    double base = 0;
+    probe.move(0);
+    sample(base);
+    return above || one_sided ? (4 * f[0] - f[1] - 3 * base) / (2 * h)
+                              : -(4 * f[2] - f[3] - 3 * base) / (2 * h);
+  }
+
+ private:
+  static mjModel* movable_model(const StageModel& impl, Workspace& workspace) {
+    if (!workspace.probe_model) workspace.probe_model = movable_copy(impl.mj());
+    return workspace.probe_model.get();
+  }
+
+  // M of dofs with body_simple is a constant of the model: what inverse dynamics says is missing
+  // of M x, in excess_
+  void find_excess(const double* x) {
+    mj_call("mj_rne", [&] {
+      mju_copy(d_->qacc, x, impl_.nv);
+      mj_rne(m_, d_, 1, excess_.data());
+      mju_zero(d_->qacc, impl_.nv);
+      mj_rne(m_, d_, 1, still_.data());
+      excess_ -= still_;
+      mj_mulM(m_, d_, still_.data(), x);
+    });
+    for (int i = 0; i < impl_.nv; i++) {
+      const double armature = m_->dof_armature[i] + actuator_armature(m_, m_->dof_jntid[i]);
+      excess_[i] = m_->dof_simplenum[i] > 0 ? excess_[i] + armature * x[i] - still_[i] : 0;
+    }
+  }
+
+  // the contraction at the parameter as it is now, and whether all rows of the base are there
+  bool sample(double& total) {
+    write_input(m_, d_, problem_.in);
+    const bool all_rows =
+        evaluate(impl_, m_, problem_, From::kPosition, workspace_.probe, workspace_);
+    Eigen::VectorXd sum(1);
+    contract(multipliers_, problem_.sensor_bar, workspace_.probe, workspace_.base, sum);
+    find_excess(problem_.qacc.data());
+    total = sum[0];
+    if (multipliers_.lambda) total -= multipliers_.lambda->row(0).dot(excess_);
+    if (multipliers_.mu) {
+      if (!problem_.mass_vector.empty()) find_excess(problem_.mass_vector.data());
+      total += multipliers_.mu->row(0).dot(excess_);
+    }
+    if (problem_.noslip) {
+      const Eigen::Map<const Matrix> M_bar(workspace_.projection.M_bar.data(), impl_.nv, impl_.nv);
+      for (int i = 0; i < impl_.nv; i++) {
+        if (m_->dof_simplenum[i] == 0) continue;
+        const Eigen::VectorXd unit = Eigen::VectorXd::Unit(impl_.nv, i);
+        find_excess(unit.data());
+        total += M_bar.row(i).dot(excess_);
+      }
+    }
+    if (kinetic_bar_ != 0) {
+      const ConstVectorMap qvel = eigen(problem_.in.qvel);
+      find_excess(qvel.data());
+      total += kinetic_bar_ / 2 * qvel.dot(excess_);
+    }
+    if (multipliers_.mu && multipliers_.b_bar) {
+      find_excess(b0_.data());
+      total -= multipliers_.mu->row(0).dot(excess_);
+    }
+    return all_rows;
+  }
+
+  const StageModel& impl_;
+  const OracleProblem& problem_;
+  const OracleMultipliers& multipliers_;
+  Workspace& workspace_;
+  mjModel* m_;
+  mjData* d_;
+  Eigen::VectorXd excess_, still_, b0_;  // nv
+  double kinetic_bar_, step_ = 0;
+};
+
+}  // namespace
+
+void oracle_parameters_pullback(const StageModel& impl, const OracleProblem& problem,
                                 const OracleMultipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace) {
   if (!params.any()) return;
-  if (!workspace.probe_model) workspace.probe_model = movable_copy(impl.mj());
-  mjModel* m = workspace.probe_model.get();
-  mjData* d = workspace.data.get();
-  mj_call("mj_fwdPosition", [&] {
-    write_input(m, d, problem.in);
-    run_stages(m, d, From::kPosition);
-  });
-  workspace.rows.set_base(d);
-  evaluate(impl, m, problem, From::kActuation, workspace.base, workspace);
-
-  // M of dofs with body_simple is a constant of the model: what inverse dynamics says is missing
-  Eigen::VectorXd excess_a(impl.nv), excess_b(impl.nv), still(impl.nv);
-  const auto excess = [&](const double* x, Eigen::VectorXd& out) {
-    mj_call("mj_rne", [&] {
-      mju_copy(d->qacc, x, impl.nv);
-      mj_rne(m, d, 1, out.data());
-      mju_zero(d->qacc, impl.nv);
-      mj_rne(m, d, 1, still.data());
-      out -= still;
-      mj_mulM(m, d, still.data(), x);
-    });
-    for (int i = 0; i < impl.nv; i++) {
-      const double armature = m->dof_armature[i] + actuator_armature(m, m->dof_jntid[i]);
-      out[i] = m->dof_simplenum[i] > 0 ? out[i] + armature * x[i] - still[i] : 0;
-    }
-  };
-  const Eigen::VectorXd b0 = workspace.base.b;
-  const double kinetic_bar = kinetic_energy_cotangent(m, problem.sensor_bar);
-  // the contraction at the parameter as it is now, and whether all rows of the base are there
-  const auto sample = [&](double& total) {
-    write_input(m, d, problem.in);
-    const bool all_rows = evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
-    Eigen::VectorXd sum(1);
-    contract(multipliers, problem.sensor_bar, workspace.probe, workspace.base, sum);
-    excess(problem.qacc.data(), excess_a);
-    total = sum[0];
-    if (multipliers.lambda) total -= multipliers.lambda->row(0).dot(excess_a);
-    if (multipliers.mu) {
-      if (!problem.mass_vector.empty()) excess(problem.mass_vector.data(), excess_a);
-      total += multipliers.mu->row(0).dot(excess_a);
-    }
-    if (problem.noslip) {
-      const Eigen::Map<const Matrix> M_bar(workspace.projection.M_bar.data(), impl.nv, impl.nv);
-      for (int i = 0; i < impl.nv; i++) {
-        if (m->dof_simplenum[i] == 0) continue;
-        const Eigen::VectorXd unit = Eigen::VectorXd::Unit(impl.nv, i);
-        excess(unit.data(), excess_a);
-        total += M_bar.row(i).dot(excess_a);
-      }
-    }
-    if (kinetic_bar != 0) {
-      const ConstVectorMap qvel = eigen(problem.in.qvel);
-      excess(qvel.data(), excess_a);
-      total += kinetic_bar / 2 * qvel.dot(excess_a);
-    }
-    if (multipliers.mu && multipliers.b_bar) {
-      excess(b0.data(), excess_b);
-      total -= multipliers.mu->row(0).dot(excess_b);
-    }
-    return all_rows;
-  };
-  const double step = workspace.zone.empty() ? kFreeParameterStep : kParameterStep;
+  ParameterDifferences differences(impl, problem, multipliers, workspace);
   for (const ParameterField& field : parameter_fields()) {
     const Vec bar = params[field.id];
     for (int entry = 0; entry < static_cast<int>(bar.size()); entry++) {
-      ParameterProbe probe(m, field, entry);
-      const double h = step * probe.scale();
-      const double value = field.data(m)[entry];
-      if (value == 0 && is_switch(m, field.id, entry)) continue;
-      double f[4];
-      const auto at = [&](int k, double x) {
-        probe.move(x);
-        return sample(f[k]);
-      };
-      // both samples are taken, whatever the first finds
-      const auto side = [&](int k, double x) {
-        const bool near = at(k, x), far = at(k + 1, 2 * x);
-        return near && far;
-      };
-      double& to = bar[static_cast<size_t>(entry)];
-      // gradient: damping that is 0 takes the side above; a row that vanishes, the other side
-      const bool one_sided = value == 0 && field.id == Parameter::kDofDamping;
-      const bool above = side(0, h), below = !one_sided && side(2, -h);
-      if (above == below && !one_sided) {
-        to += (8 * (f[0] - f[2]) - f[1] + f[3]) / (12 * h);
-      } else {
-        double base = 0;
-        probe.move(0);
-        sample(base);
-        to += above || one_sided ? (4 * f[0] - f[1] - 3 * base) / (2 * h)
-                                 : -(4 * f[2] - f[3] - 3 * base) / (2 * h);
-      }
+      bar[static_cast<size_t>(entry)] += differences.of(field, entry);
     }
   }
 }

@@ -15,9 +15,9 @@
 #include <Eigen/Core>
 
 #include "mj/view.h"
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -47,22 +47,22 @@ struct OracleMultipliers {
 
 // Runs the position, velocity and actuation stages at the input and leaves them in the workspace's
 // mjData.
-void evaluate_stages(const ModelImpl& impl, const StepInput& in, Workspace& workspace);
+void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace);
 
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent. The stages must have been
 // evaluated at problem.in and the zones decided (newton_factorize); the stages are not afterwards.
-void oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
                      const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                      Workspace& workspace);
 
 // The same for parameters, of one cotangent: differences in every entry of the fields in params.
-void oracle_parameters_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void oracle_parameters_pullback(const StageModel& impl, const OracleProblem& problem,
                                 const OracleMultipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace);
 
 // What a receives of problem.sensor_bar: adds to a_bar (nv). The stages must have been evaluated at
 // problem.in and the zones decided.
-void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& problem, Vec a_bar,
+void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem& problem, Vec a_bar,
                                     Workspace& workspace);
 
 // The other way round, for estimates (integrate/stability.h): what a = qacc and act_dot change by
@@ -70,19 +70,19 @@ void oracle_sensors_to_acceleration(const ModelImpl& impl, const OracleProblem& 
 //   a_dot = -H⁻¹ (∂g/∂x) x_dot
 // oracle_linearize() first: the stages must have been evaluated at problem.in and the zones
 // decided; neither are they afterwards, nor can oracle_pullback() follow.
-void oracle_linearize(const ModelImpl& impl, const OracleProblem& problem, Workspace& workspace);
+void oracle_linearize(const StageModel& impl, const OracleProblem& problem, Workspace& workspace);
 // x_dot: 2 nv + na; sets a_dot (nv) and act_dot_dot (na).
-void oracle_pushforward(const ModelImpl& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
+void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
                         Vec act_dot_dot, Workspace& workspace);
 
 // The integrator's answer to a force: b with v' = v + h b, and the next activations; the state in
 // the workspace's mjData, whose stages must have been evaluated, is left as it was.
-void advance_with_force(const ModelImpl& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
+void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
                         Eigen::VectorXd& act_next, Workspace& workspace);
 
 // act_next as a function of act and act_dot alone (exact filters, clamping, wrapping): adds to
 // act_bar and act_dot_bar. d must hold the stages.
-void next_activation_pullback(const ModelImpl& impl, CVec act, CVec act_dot,
+void next_activation_pullback(const StageModel& impl, CVec act, CVec act_dot,
                               const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
                               Matrix& act_dot_bar, Workspace& workspace);
 

@@ -14,7 +14,7 @@ double inside(double x, double low, double high, double h) {
 
 }  // namespace
 
-double control_shift(const ModelImpl& impl, int j, double u, double h) {
+double control_shift(const StageModel& impl, int j, double u, double h) {
   const mjModel* m = impl.mj();
   if (m->actuator_ctrllimited[j] && !(m->opt.disableflags & mjDSBL_CLAMPCTRL)) {
     return inside(u, m->actuator_ctrlrange[2 * j], m->actuator_ctrlrange[2 * j + 1], h);
@@ -23,7 +23,7 @@ double control_shift(const ModelImpl& impl, int j, double u, double h) {
   return m->actuator_dyntype[actuator] == mjDYN_MUSCLE ? inside(u, 0, 1, h) : 0;
 }
 
-double activation_shift(const ModelImpl& impl, int j, double w, double h) {
+double activation_shift(const StageModel& impl, int j, double w, double h) {
   const mjModel* m = impl.mj();
   const int actuator = impl.act_actuator[static_cast<size_t>(j)];
   if (!m->actuator_actlimited[actuator]) {
@@ -32,7 +32,7 @@ double activation_shift(const ModelImpl& impl, int j, double w, double h) {
   return inside(w, m->actuator_actrange[2 * actuator], m->actuator_actrange[2 * actuator + 1], h);
 }
 
-double position_size(const ModelImpl& impl, int j, CVec qpos) {
+double position_size(const StageModel& impl, int j, CVec qpos) {
   const mjModel* m = impl.mj();
   const int joint = m->dof_jntid[j], offset = j - m->jnt_dofadr[joint];
   const int type = m->jnt_type[joint];

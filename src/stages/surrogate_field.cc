@@ -68,7 +68,7 @@ void set_reference(mjData* d, const Workspace& workspace) {
 
 }  // namespace
 
-void surrogate_field(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+void surrogate_field(const StageModel& impl, const StepInput& in, CVec warmstart,
                      Workspace& workspace) {
   const mjModel* m = impl.mj();
   const CfdModel* cfd = impl.cfd.get();
@@ -118,7 +118,7 @@ void surrogate_field(const ModelImpl& impl, const StepInput& in, CVec warmstart,
   workspace.field_qacc.assign(d->qacc, d->qacc + impl.nv);
 }
 
-bool surrogate_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+bool surrogate_evaluate(const StageModel& impl, const StepInput& in, CVec warmstart,
                         Workspace& workspace) {
   // neighbouring states have similar solutions, nearer than F's
   const bool known = workspace.field_qacc.size() == static_cast<size_t>(impl.nv);

@@ -7,25 +7,25 @@
 #ifndef DIFFMJ_STAGES_SURROGATE_FIELD_H_
 #define DIFFMJ_STAGES_SURROGATE_FIELD_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // The stages and the solution: in the workspace's mjData as mj_forward leaves them, ã in
 // workspace.field_qacc too. warmstart is near ã, nv; as F is where both have the same contacts.
 // Throws MujocoError, after which that data is as new.
-void surrogate_field(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+void surrogate_field(const StageModel& impl, const StepInput& in, CVec warmstart,
                      Workspace& workspace);
 
 // The same, and H factorised at ã where there are rows. Returns whether there are. Starts at the
 // last solution instead of warmstart if there is one (workspace.field_qacc).
-bool surrogate_evaluate(const ModelImpl& impl, const StepInput& in, CVec warmstart,
+bool surrogate_evaluate(const StageModel& impl, const StepInput& in, CVec warmstart,
                         Workspace& workspace);
 
 // Not physical, but what the pullback is checked against: rollouts have forces from distance, too.
-inline bool cfd_forward(const ModelImpl& impl) { return impl.cfd && impl.options.cfd->forward; }
+inline bool cfd_forward(const StageModel& impl) { return impl.cfd && impl.options.cfd->forward; }
 
 }  // namespace diffmj
 

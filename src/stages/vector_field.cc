@@ -16,7 +16,7 @@ namespace diffmj {
 namespace {
 
 // xfrc_applied acts at the bodies' centres of mass: λᵀ Jᵀ xfrc
-void xfrc_pullback(const ModelImpl& impl, const Matrix& lambda, Matrix& xfrc_bar,
+void xfrc_pullback(const StageModel& impl, const Matrix& lambda, Matrix& xfrc_bar,
                    Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -29,15 +29,15 @@ void xfrc_pullback(const ModelImpl& impl, const Matrix& lambda, Matrix& xfrc_bar
 }
 
 // g contains -qfrc_applied and -Jᵀ xfrc_applied
-void applied_forces_pullback(const ModelImpl& impl, const Matrix& lambda, const VectorFieldBar& bar,
-                             Workspace& workspace) {
+void applied_forces_pullback(const StageModel& impl, const Matrix& lambda,
+                             const VectorFieldBar& bar, Workspace& workspace) {
   bar.qfrc_applied += lambda;
   if (bar.xfrc_applied.cols() > 0) xfrc_pullback(impl, lambda, bar.xfrc_applied, workspace);
 }
 
 // What vector_field_pullback does with a no-slip pass, whose stages and solution are in the
 // workspace.
-void noslip_oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
+void noslip_oracle_pullback(const StageModel& impl, const OracleProblem& problem,
                             const Matrix& a_bar, const OracleMultipliers& multipliers,
                             const VectorFieldBar& bar, Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -96,7 +96,7 @@ void noslip_oracle_pullback(const ModelImpl& impl, const OracleProblem& problem,
 
 }  // namespace
 
-void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspace,
+void vector_field(const StageModel& impl, const StepInput& in, Workspace& workspace,
                   EvaluationTimes& times) {
   using Clock = std::chrono::steady_clock;
   const mjModel* m = impl.mj();
@@ -137,7 +137,7 @@ void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspa
   }
 }
 
-void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
+void vector_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace) {
   if (impl.path == GradientPath::kAnalytic) {
     evaluate_analytic(impl, in, constrained, workspace);
@@ -147,7 +147,17 @@ void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc
   if (constrained) solution_factorize(impl, qacc, workspace);
 }
 
-void solution_factorize(const ModelImpl& impl, CVec qacc, Workspace& workspace) {
+BackwardField backward_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc,
+                                      bool constrained, Workspace& workspace) {
+  if (impl.has_surrogate_field()) {
+    constrained = surrogate_evaluate(impl, in, qacc, workspace);
+    return {workspace.field_qacc, constrained};
+  }
+  vector_field_evaluate(impl, in, qacc, constrained, workspace);
+  return {qacc, constrained};
+}
+
+void solution_factorize(const StageModel& impl, CVec qacc, Workspace& workspace) {
   if (has_noslip(impl.mj())) {
     noslip_solve(impl, workspace);
   } else {
@@ -155,7 +165,7 @@ void solution_factorize(const ModelImpl& impl, CVec qacc, Workspace& workspace) 
   }
 }
 
-void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
+void solve_lambda(const StageModel& impl, const Matrix& a_bar, Matrix& lambda,
                   Workspace& workspace) {
   lambda.resize(a_bar.rows(), impl.nv);
   for (Eigen::Index i = 0; i < a_bar.rows(); i++) {
@@ -163,9 +173,9 @@ void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda,
   }
 }
 
-void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
-                           OracleMultipliers multipliers, const VectorFieldBar& bar,
-                           Workspace& workspace) {
+void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
+                           const Matrix& a_bar, OracleMultipliers multipliers,
+                           const VectorFieldBar& bar, Workspace& workspace) {
   if (has_noslip(impl.mj()) && workspace.data->nefc > 0) {
     noslip_oracle_pullback(impl, problem, a_bar, multipliers, bar, workspace);
     return;
@@ -178,7 +188,7 @@ void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, 
   oracle_parameters_pullback(impl, problem, multipliers, bar.params, workspace);
 }
 
-void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& problem,
                              const Matrix& lambda, OracleMultipliers multipliers,
                              const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;

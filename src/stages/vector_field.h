@@ -27,33 +27,44 @@ struct EvaluationTimes {
 
 // mj_forward at the input, solver and all; the result is in the workspace's mjData. Throws
 // MujocoError, after which that data is as new.
-void vector_field(const ModelImpl& impl, const StepInput& in, Workspace& workspace,
+void vector_field(const StageModel& impl, const StepInput& in, Workspace& workspace,
                   EvaluationTimes& times);
 
 // Evaluates what the pullback reads at the input: the smooth stages, where no constraint acts, or
 // all of them and the Newton matrix.
-void vector_field_evaluate(const ModelImpl& impl, const StepInput& in, CVec qacc, bool constrained,
+void vector_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace);
+
+// The same of the field whose derivative the backward pass takes: that of the rollout, whose
+// solution is qacc, or another one (stages/surrogate_field.h), which is solved here. The collider
+// must be backward_collider().
+struct BackwardField {
+  CVec qacc;         // nv: its solution
+  bool constrained;  // constraints act, and the Newton matrix is factorised
+};
+BackwardField backward_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc,
+                                      bool constrained, Workspace& workspace);
 
 // The Newton matrix at the solution qacc; with a no-slip pass at the main solver's, which is found
 // again (stages/acceleration/noslip.h). The workspace's mjData must hold all stages before the
 // solver.
-void solution_factorize(const ModelImpl& impl, CVec qacc, Workspace& workspace);
+void solution_factorize(const StageModel& impl, CVec qacc, Workspace& workspace);
 
 // Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle.
 // multipliers.lambda is set here, the others are handed on.
-void vector_field_pullback(const ModelImpl& impl, const OracleProblem& problem, const Matrix& a_bar,
-                           OracleMultipliers multipliers, const VectorFieldBar& bar,
-                           Workspace& workspace);
+void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
+                           const Matrix& a_bar, OracleMultipliers multipliers,
+                           const VectorFieldBar& bar, Workspace& workspace);
 
 // The same by the analytic stages, λ given: of H λ = a_bar, or λ = μ where no constraint acts
 // (docs/derivations/steps.md, eq. 10).
-void analytic_field_pullback(const ModelImpl& impl, const AnalyticProblem& problem,
+void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& problem,
                              const Matrix& lambda, OracleMultipliers multipliers,
                              const VectorFieldBar& bar, Workspace& workspace);
 
 // H λ = a_bar, every row.
-void solve_lambda(const ModelImpl& impl, const Matrix& a_bar, Matrix& lambda, Workspace& workspace);
+void solve_lambda(const StageModel& impl, const Matrix& a_bar, Matrix& lambda,
+                  Workspace& workspace);
 
 }  // namespace diffmj
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -43,6 +44,25 @@ TEST(ParallelFor, PollThatThrows) {
                               }
                             }),
                std::runtime_error);
+}
+
+// with one thread, too, progress is of all of the work
+TEST(ParallelFor, ProgressIsOfTheWhole) {
+  for (int nthread : {1, 2}) {
+    std::vector<double> shares;
+    const std::function<bool()> never;
+    StopSignal stop(never, [&](double share) { shares.push_back(share); });
+    parallel_for(4, nthread, stop, [](int, StopSignal& s) {
+      for (int k = 0; k < 6; k++) {
+        s.poll(k / 6.0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+    ASSERT_GE(shares.size(), 3U);
+    EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+    EXPECT_LE(shares.back(), 1);
+    EXPECT_GT(shares.back(), 0.5);
+  }
 }
 
 TEST(ParallelFor, StopsWhenInterrupted) {

@@ -344,6 +344,37 @@ TEST(Check, NamesConstantSteps) {
   EXPECT_TRUE(mentions(report.features, "explicit_euler, constant steps of at most 0.001 s"));
 }
 
+constexpr const char* kMotors = R"(<mujoco><worldbody>
+    <body><joint name='x' type='slide'/><geom size='.1'/></body>
+    <body pos='1 0 0'><joint name='y' type='slide'/><geom size='.1'/></body></worldbody><actuator>
+    <motor name='a' joint='x' ctrllimited='true' ctrlrange='-1 1'/>
+    <motor name='b' joint='y' ctrllimited='true' ctrlrange='0 .01'/></actuator></mujoco>)";
+
+// as many steps as there are rows of ctrl
+TEST(Check, TakesTheLengthFromTheInputs) {
+  const Model model = Model::from_xml(kMotors);
+  const Vector ctrl(2 * size_t{20}, 0.005);
+  const CheckReport report = check_gradient(model, {.ctrl = ctrl}, {.directions = 1});
+  EXPECT_TRUE(report.passed) << report.reason;
+  EXPECT_THROW((void)check_gradient(model, {.ctrl = ctrl}, {.nstep = 10}), InputError);
+}
+
+// in any row, and relative to the range
+TEST(Check, NamesControlsAtTheirBounds) {
+  const Model model = Model::from_xml(kMotors);
+  const Vector inside = {.2, .005, .3, .005, .1, .0095};
+  const CheckReport open = check_gradient(model, {.ctrl = inside}, {.directions = 1});
+  EXPECT_FALSE(mentions(open.advice, "at a bound"));
+  EXPECT_EQ(open.nearest_kink.what, "control of actuator 'b' is clamped");
+  EXPECT_NEAR(open.nearest_kink.distance, 5e-4, 1e-12);
+  const Vector later = {.2, .005, 1, .005, .1, .01};
+  const CheckReport report = check_gradient(model, {.ctrl = later}, {.directions = 1});
+  EXPECT_TRUE(report.passed) << report.reason;
+  EXPECT_TRUE(mentions(report.advice,
+                       "control of actuator 'a' is at a bound of its range at step 1, and 1 other "
+                       "control is at some step"));
+}
+
 TEST(Check, RejectsBadOptions) {
   const Model model = Model::from_xml(kBall);
   EXPECT_THROW((void)check_gradient(model, {}, {.nstep = 0}), InputError);

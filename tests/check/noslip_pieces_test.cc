@@ -10,7 +10,7 @@
 #include "diffmj/state.h"
 #include "harness/models.h"
 #include "mj/handle.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 #include "stages/step_input.h"
 #include "stages/vector_field.h"
 

@@ -17,6 +17,7 @@
 #include "harness/tolerances.h"
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "setup/workspace_lease.h"
 #include "stages/position/collision.h"
 #include "stages/position/collision/smooth.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 #include "stages/acceleration/inverse_dynamics.h"
 
 namespace diffmj {
@@ -61,7 +62,7 @@ Scene analytic_zoo(const std::string& name) {
 Stage::Stage(const Scene& from, const std::vector<Parameter>& parameters)
     : scene(from),
       model(movable_copy(from.model.mj())),
-      workspace(from.model.impl()),
+      workspace(from.model.impl(), from.model.impl().nplace()),
       m(model.get()),
       d(workspace.data.get()),
       sweep(workspace.sweep),

@@ -8,7 +8,7 @@
 
 #include "harness/models.h"
 #include "model/parameters.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 #include "stages/step_input.h"
 
 namespace diffmj {

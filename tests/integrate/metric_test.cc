@@ -7,6 +7,7 @@
 
 #include "harness/stage_fixture.h"
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 #include "stages/analytic.h"
 #include "stages/oracle.h"
 

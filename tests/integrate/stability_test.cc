@@ -10,6 +10,7 @@
 
 #include "harness/models.h"
 #include "record/input.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/oracle.h"
 

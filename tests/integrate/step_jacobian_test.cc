@@ -10,6 +10,7 @@
 #include "linearize/jacobians.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

@@ -9,6 +9,7 @@
 #include "harness/tolerances.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

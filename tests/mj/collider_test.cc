@@ -12,7 +12,7 @@
 
 #include "diffmj/diffmj.h"
 #include "mj/handle.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {

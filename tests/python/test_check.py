@@ -238,6 +238,9 @@ def test_arguments(pendulum):
             pendulum.check(**bad)
     with pytest.raises(diffmj.InputError):
         pendulum.check(ctrl=np.zeros((4, 1)), nstep=10)
+    # without nstep the rows of ctrl say how long the rollout is
+    assert pendulum.check(ctrl=np.zeros((20, 1)), directions=1).nstep == 20
+    assert pendulum.check(directions=1).nstep == 10
 
 
 def test_progress(pendulum):

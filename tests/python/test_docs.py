@@ -30,6 +30,16 @@ def test_links(page):
             assert anchor in anchors(target), f"{link}: no such heading"
 
 
+def test_code_in_the_house_style_is_of_the_tree():
+    """Each block names a file, and its lines are lines of that file, in their order."""
+    blocks = re.findall(r"```cpp\n// (\S+)\n(.*?)```", (ROOT / "STYLE.md").read_text(), re.DOTALL)
+    assert len(blocks) > 8
+    for path, code in blocks:
+        lines = iter((ROOT / path).read_text().splitlines())
+        for line in code.splitlines():
+            assert any(line == x for x in lines), f"{path} has no line, or not there: {line}"
+
+
 def test_examples_of_identification_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text, _, _ = (ROOT / "docs" / "identification.md").read_text().partition("## Beside mujoco")

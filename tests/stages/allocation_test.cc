@@ -5,6 +5,7 @@
 #include "integrate/step.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

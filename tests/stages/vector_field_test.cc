@@ -7,7 +7,8 @@
 #include "harness/models.h"
 #include "harness/tolerances.h"
 #include "integrate/manifold.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 
 namespace diffmj {

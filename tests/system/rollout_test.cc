@@ -9,7 +9,7 @@
 
 #include "harness/models.h"
 #include "mj/call.h"
-#include "model/workspace.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {

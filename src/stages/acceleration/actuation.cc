@@ -66,7 +66,7 @@ struct NextActivation {
 
 class Pullback {
  public:
-  Pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
+  Pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
            const ParameterBar& params, Workspace& workspace)
       : impl_(impl),
         m_(impl.mj()),
@@ -118,28 +118,20 @@ class Pullback {
 
   // force -> length, velocity, input
   void force(int i) {
-    const auto gainprm = params_[Parameter::kActuatorGainprm],
-               biasprm = params_[Parameter::kActuatorBiasprm];
-    const int out = m_->actuator_outadr[i], act = last_activation(i);
-    const double length = d_->actuator_length[out], velocity = d_->actuator_velocity[out];
+    const int out = m_->actuator_outadr[i];
     const double force_bar = force_cotangent(i);
     const Law law(*this, i, impl_.muscle_smoothing);
-    const NextActivation& next = law.next;
-    const bool early = law.early;
-    const int control = m_->actuator_ctrladr[i];
-    const double input = law.input;
-    const double* g = m_->actuator_gainprm + mjNGAIN * i;
-    const double* b = m_->actuator_biasprm + mjNBIAS * i;
-    const int gain_type = m_->actuator_gaintype[i], bias_type = m_->actuator_biastype[i];
-    const MuscleGain& gain = law.gain;
 
     // the metric: D = slope momentᵀ moment, within D's sparsity
-    const double slope = (bias_type == mjBIAS_AFFINE ? b[2] : 0) + gain.slope * input;
+    const double* b = m_->actuator_biasprm + mjNBIAS * i;
+    const double slope =
+        (m_->actuator_biastype[i] == mjBIAS_AFFINE ? b[2] : 0) + law.gain.slope * law.input;
     double slope_bar = 0;
     Vec y(workspace_.actuation_y.data(), nv_);
     const bool metric =
         !in_.mu.empty() && !not_implicit(m_, d_, i) &&
-        (gain_type != mjGAIN_FIXED || slope != 0 || !gainprm.empty() || !biasprm.empty());
+        (m_->actuator_gaintype[i] != mjGAIN_FIXED || slope != 0 ||
+         params_.wants(Parameter::kActuatorGainprm) || params_.wants(Parameter::kActuatorBiasprm));
     const bool tendon = passes_tendon(i, metric);
     const bool varies =
         !tendon && (moment_varies(m_, i) || params_.wants(Parameter::kActuatorGear));
@@ -151,46 +143,9 @@ class Pullback {
     }
 
     double length_bar = 0, velocity_bar = 0;
-    const double input_bar = force_bar * gain.gain + slope_bar * gain.slope;
-    const MuscleGain gain_bar{.gain = force_bar * input, .slope = slope_bar * input};
-    const auto affine_pullback = [&](const double* prm, Vec bar, int width, double value_bar,
-                                     double prm_slope_bar) {
-      length_bar += value_bar * prm[1];
-      velocity_bar += value_bar * prm[2];
-      if (bar.empty()) return;
-      double* to = &bar[static_cast<size_t>(width * i)];
-      to[0] += value_bar;
-      to[1] += value_bar * length;
-      to[2] += value_bar * velocity + prm_slope_bar;
-    };
-    if (gain_type == mjGAIN_AFFINE) {
-      affine_pullback(g, gainprm, mjNGAIN, gain_bar.gain, gain_bar.slope);
-    } else if (gain_type == mjGAIN_MUSCLE) {
-      muscle_gain_pullback(muscle_in(i, g, impl_.muscle_smoothing), gain_bar,
-                           muscle_bar(i, gainprm, mjNGAIN, length_bar, velocity_bar));
-    } else if (!gainprm.empty()) {
-      gainprm[static_cast<size_t>(mjNGAIN * i)] += gain_bar.gain;
-    }
-    if (bias_type == mjBIAS_AFFINE) {
-      affine_pullback(b, biasprm, mjNBIAS, force_bar, slope_bar);
-    } else if (bias_type == mjBIAS_MUSCLE) {
-      muscle_bias_pullback(muscle_in(i, b, impl_.muscle_smoothing), force_bar,
-                           muscle_bar(i, biasprm, mjNBIAS, length_bar, velocity_bar));
-    }
+    gain_and_bias(i, law, force_bar, slope_bar, length_bar, velocity_bar);
     if (varies) eigen(y) += velocity_bar * eigen(in_.in->qvel);
-
-    // input
-    if (act < 0) {
-      if (m_->actuator_ctrlnum[i] > 0 && !control_clamped(m_, control, ctrl(control))) {
-        bar_.ctrl[static_cast<size_t>(control)] += input_bar;
-      }
-    } else if (!early) {
-      bar_.act[static_cast<size_t>(act)] += input_bar;
-    } else if (!next.clamped) {
-      bar_.act[static_cast<size_t>(act)] += input_bar;
-      act_dot_bar_[static_cast<size_t>(act)] += next.reach * input_bar;
-      add_time_constant(i, next.reach_tau * d_->act_dot[act] * input_bar);
-    }
+    input(i, law, force_bar * law.gain.gain + slope_bar * law.gain.slope);
 
     if (tendon) {
       tendon_transmission(i, length_bar, velocity_bar, slope_bar * slope);
@@ -230,6 +185,60 @@ class Pullback {
     double input = 0;
     MuscleGain gain;  // and its slope in velocity
   };
+
+  // force = gain input + bias, and the slopes of both in velocity; adds to length_bar and
+  // velocity_bar
+  void gain_and_bias(int i, const Law& law, double force_bar, double slope_bar, double& length_bar,
+                     double& velocity_bar) {
+    const auto gainprm = params_[Parameter::kActuatorGainprm],
+               biasprm = params_[Parameter::kActuatorBiasprm];
+    const int out = m_->actuator_outadr[i];
+    const double length = d_->actuator_length[out], velocity = d_->actuator_velocity[out];
+    const double* g = m_->actuator_gainprm + mjNGAIN * i;
+    const double* b = m_->actuator_biasprm + mjNBIAS * i;
+    const int gain_type = m_->actuator_gaintype[i], bias_type = m_->actuator_biastype[i];
+    const MuscleGain gain_bar{.gain = force_bar * law.input, .slope = slope_bar * law.input};
+    const auto affine_pullback = [&](const double* prm, Vec bar, int width, double value_bar,
+                                     double prm_slope_bar) {
+      length_bar += value_bar * prm[1];
+      velocity_bar += value_bar * prm[2];
+      if (bar.empty()) return;
+      double* to = &bar[static_cast<size_t>(width * i)];
+      to[0] += value_bar;
+      to[1] += value_bar * length;
+      to[2] += value_bar * velocity + prm_slope_bar;
+    };
+    if (gain_type == mjGAIN_AFFINE) {
+      affine_pullback(g, gainprm, mjNGAIN, gain_bar.gain, gain_bar.slope);
+    } else if (gain_type == mjGAIN_MUSCLE) {
+      muscle_gain_pullback(muscle_in(i, g, impl_.muscle_smoothing), gain_bar,
+                           muscle_bar(i, gainprm, mjNGAIN, length_bar, velocity_bar));
+    } else if (!gainprm.empty()) {
+      gainprm[static_cast<size_t>(mjNGAIN * i)] += gain_bar.gain;
+    }
+    if (bias_type == mjBIAS_AFFINE) {
+      affine_pullback(b, biasprm, mjNBIAS, force_bar, slope_bar);
+    } else if (bias_type == mjBIAS_MUSCLE) {
+      muscle_bias_pullback(muscle_in(i, b, impl_.muscle_smoothing), force_bar,
+                           muscle_bar(i, biasprm, mjNBIAS, length_bar, velocity_bar));
+    }
+  }
+
+  // the control, or the activation, which may be that after the step
+  void input(int i, const Law& law, double input_bar) {
+    const int control = m_->actuator_ctrladr[i];
+    if (law.act < 0) {
+      if (m_->actuator_ctrlnum[i] > 0 && !control_clamped(m_, control, ctrl(control))) {
+        bar_.ctrl[static_cast<size_t>(control)] += input_bar;
+      }
+    } else if (!law.early) {
+      bar_.act[static_cast<size_t>(law.act)] += input_bar;
+    } else if (!law.next.clamped) {
+      bar_.act[static_cast<size_t>(law.act)] += input_bar;
+      act_dot_bar_[static_cast<size_t>(law.act)] += law.next.reach * input_bar;
+      add_time_constant(i, law.next.reach_tau * d_->act_dot[law.act] * input_bar);
+    }
+  }
 
   // as the rollout has it, before the ranges of tendons and actuators
   double raw_force(int i) const {
@@ -389,7 +398,7 @@ class Pullback {
     return gain == 0 ? input : (d_->actuator_force[out] - bias) / gain;
   }
 
-  const ModelImpl& impl_;
+  const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
   const ActuationIn& in_;
@@ -423,7 +432,7 @@ bool not_implicit(const mjModel* m, const mjData* d, int i) {
   return kSaturatedIsNotImplicit && (joint_saturated(m, d, i) || tendon_saturated(m, d, i));
 }
 
-double metric_form(const ModelImpl& impl, const ActuationIn& in, int out, double weight, Vec y,
+double metric_form(const StageModel& impl, const ActuationIn& in, int out, double weight, Vec y,
                    Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -476,7 +485,7 @@ bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked) {
   return any;
 }
 
-void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void actuation_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                         Sweep& sweep, const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   if (m->nactuator == 0) return;

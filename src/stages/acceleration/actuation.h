@@ -15,10 +15,10 @@
 
 #include <string>
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/position/kinematics.h"
+#include "stages/stage_model.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -40,7 +40,7 @@ struct ActuationBar {
 bool clamp_lambda(const mjModel* m, const mjData* d, CVec lambda, Vec masked);
 
 // d must hold mj_transmission, actuator_velocity and mj_fwdActuation.
-void actuation_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void actuation_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                         Sweep& sweep, const ParameterBar& params, Workspace& workspace);
 
 // act_next as a function of act and act_dot alone; without controllers. Adds to act_bar and

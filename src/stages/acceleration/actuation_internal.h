@@ -12,7 +12,7 @@ namespace diffmj {
 bool is_controller(const mjModel* m, int actuator);
 
 // The controllers' part of actuation_pullback, which has left its masked λ in the workspace.
-void controllers_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void controllers_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                           Sweep& sweep, const ParameterBar& params, Workspace& workspace);
 
 // Implicit integrators take no derivative of this actuator: a range clamps its force.
@@ -31,7 +31,7 @@ inline double output_cotangent(const mjData* d, const ActuationIn& in, int out, 
 
 // Σ μ_r m_r m_c b_c over D's non-zeros, m the moment of one output. Adds weight times its
 // derivative in m to y (nv) if that is not empty.
-double metric_form(const ModelImpl& impl, const ActuationIn& in, int out, double weight, Vec y,
+double metric_form(const StageModel& impl, const ActuationIn& in, int out, double weight, Vec y,
                    Workspace& workspace);
 
 // velocity = moment · qvel of one output. Adds to qvel_bar (nv).

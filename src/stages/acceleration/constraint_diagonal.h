@@ -7,8 +7,8 @@
 #ifndef DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_DIAGONAL_H_
 #define DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_DIAGONAL_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 

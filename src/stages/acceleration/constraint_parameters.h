@@ -16,7 +16,7 @@
 
 #include "mj/view.h"
 #include "model/parameters.h"
-#include "model/workspace.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 

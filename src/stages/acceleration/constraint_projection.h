@@ -9,8 +9,8 @@
 #ifndef DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_PROJECTION_H_
 #define DIFFMJ_STAGES_ACCELERATION_CONSTRAINT_PROJECTION_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 

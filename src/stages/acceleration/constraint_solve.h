@@ -12,7 +12,7 @@
 #include <mujoco/mujoco.h>
 
 #include "mj/view.h"
-#include "model/workspace.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 

@@ -40,7 +40,7 @@ double controller_slope(const mjModel* m, int i) {
 
 class Controllers {
  public:
-  Controllers(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
+  Controllers(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar, Sweep& sweep,
               const ParameterBar& params, Workspace& workspace)
       : impl_(impl),
         m_(impl.mj()),
@@ -50,7 +50,9 @@ class Controllers {
         sweep_(sweep),
         params_(params),
         workspace_(workspace),
-        nv_(static_cast<size_t>(impl.nv)) {}
+        nv_(static_cast<size_t>(impl.nv)),
+        length_bar_(workspace.actuation_length_bar),
+        velocity_bar_(workspace.actuation_velocity_bar) {}
 
   void run();
 
@@ -58,10 +60,21 @@ class Controllers {
   CVec lambda() const { return workspace_.lambda_actuation; }
   double psi(int i) const;
   void evaluate();
-  template <class Slot, class To>
-  void difference(int slots, Slot&& slot, To&& to);
+  // where an input is, the step that moves it, and how far from it the centre lies
+  struct Slot {
+    double *at, h, shift;
+  };
+  static double scaled(double h, double x) { return h * std::max(1.0, std::abs(x)); }
+  template <class SlotOf, class To>
+  void difference(int slots, SlotOf&& slot, To&& to);
+  // Cotangents of outputs, and what the most of inputs of one controller are.
+  void begin();
+  void lengths_and_velocities();
+  void controls_and_activations();
+  // To q and v, of controller i.
+  void transmit(int i);
 
-  const ModelImpl& impl_;
+  const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
   const ActuationIn& in_;
@@ -70,6 +83,8 @@ class Controllers {
   const ParameterBar& params_;
   Workspace& workspace_;
   size_t nv_;
+  Vec length_bar_, velocity_bar_;  // nout
+  int most_out_ = 0, most_ctrl_ = 0, most_act_ = 0;
 };
 
 double Controllers::psi(int i) const {
@@ -105,8 +120,8 @@ void Controllers::evaluate() {
 
 // slot(i, k) is where input k of actuator i is and how far from it the centre lies; nullptr: it has
 // none
-template <class Slot, class To>
-void Controllers::difference(int slots, Slot&& slot, To&& to) {
+template <class SlotOf, class To>
+void Controllers::difference(int slots, SlotOf&& slot, To&& to) {
   constexpr double kStep = 1e-6;
   const int n = static_cast<int>(m_->nactuator);
   for (int k = 0; k < slots; k++) {
@@ -152,52 +167,51 @@ void Controllers::difference(int slots, Slot&& slot, To&& to) {
 }
 
 void Controllers::run() {
-  struct Slot {
-    double *at, h, shift;
-  };
-  const auto scaled = [](double h, double x) { return h * std::max(1.0, std::abs(x)); };
-  const int n = static_cast<int>(m_->nactuator);
-  Vec force_bar = workspace_.actuation_force_bar, length_bar = workspace_.actuation_length_bar,
-      velocity_bar = workspace_.actuation_velocity_bar;
-  Vec force = workspace_.actuation_force;
-  int most_out = 0, most_ctrl = 0, most_act = 0;
-  for (int i = 0; i < n; i++) {
+  begin();
+  lengths_and_velocities();
+  controls_and_activations();
+  mj_call("mj_fwdActuation", [&] { mj_fwdActuation(m_, d_); });
+  for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
+    if (is_controller(m_, i) && !actuator_disabled(m_, i)) transmit(i);
+  }
+}
+
+void Controllers::begin() {
+  Vec force_bar = workspace_.actuation_force_bar, force = workspace_.actuation_force;
+  for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
     if (!is_controller(m_, i)) continue;
-    most_out = std::max(most_out, m_->actuator_outnum[i]);
-    most_ctrl = std::max(most_ctrl, m_->actuator_ctrlnum[i]);
-    most_act = std::max(most_act, m_->actuator_actnum[i]);
+    most_out_ = std::max(most_out_, m_->actuator_outnum[i]);
+    most_ctrl_ = std::max(most_ctrl_, m_->actuator_ctrlnum[i]);
+    most_act_ = std::max(most_act_, m_->actuator_actnum[i]);
     for (int k = 0; k < m_->actuator_outnum[i]; k++) {
       const int out = m_->actuator_outadr[i] + k;
       const auto o = static_cast<size_t>(out);
       force_bar[o] = actuator_disabled(m_, i) ? 0 : output_cotangent(d_, in_, out, lambda());
-      length_bar[o] = velocity_bar[o] = 0;
+      length_bar_[o] = velocity_bar_[o] = 0;
       force[o] = d_->actuator_force[out];
     }
   }
+}
 
-  const auto row = [&](double* x, int i, int k) -> double* {
-    return k < m_->actuator_outnum[i] ? x + m_->actuator_outadr[i] + k : nullptr;
+void Controllers::lengths_and_velocities() {
+  const auto by_output = [&](double* x, Vec bar) {
+    difference(
+        most_out_,
+        [&](int i, int k, double h) {
+          double* at = k < m_->actuator_outnum[i] ? x + m_->actuator_outadr[i] + k : nullptr;
+          return Slot{at, at ? scaled(h, *at) : 0, 0};
+        },
+        [&](int i, int k, double value) {
+          bar[static_cast<size_t>(m_->actuator_outadr[i] + k)] = value;
+        });
   };
+  by_output(d_->actuator_length, length_bar_);
+  by_output(d_->actuator_velocity, velocity_bar_);
+}
+
+void Controllers::controls_and_activations() {
   difference(
-      most_out,
-      [&](int i, int k, double h) {
-        double* at = row(d_->actuator_length, i, k);
-        return Slot{at, at ? scaled(h, *at) : 0, 0};
-      },
-      [&](int i, int k, double bar) {
-        length_bar[static_cast<size_t>(m_->actuator_outadr[i] + k)] = bar;
-      });
-  difference(
-      most_out,
-      [&](int i, int k, double h) {
-        double* at = row(d_->actuator_velocity, i, k);
-        return Slot{at, at ? scaled(h, *at) : 0, 0};
-      },
-      [&](int i, int k, double bar) {
-        velocity_bar[static_cast<size_t>(m_->actuator_outadr[i] + k)] = bar;
-      });
-  difference(
-      most_ctrl,
+      most_ctrl_,
       [&](int i, int k, double h) {
         if (k >= m_->actuator_ctrlnum[i]) return Slot{nullptr, 0, 0};
         const int j = m_->actuator_ctrladr[i] + k;
@@ -208,7 +222,7 @@ void Controllers::run() {
         bar_.ctrl[static_cast<size_t>(m_->actuator_ctrladr[i] + k)] += bar;
       });
   difference(
-      most_act,
+      most_act_,
       [&](int i, int k, double h) {
         if (k >= m_->actuator_actnum[i]) return Slot{nullptr, 0, 0};
         const int j = m_->actuator_actadr[i] + k;
@@ -218,26 +232,25 @@ void Controllers::run() {
       [&](int i, int k, double bar) {
         bar_.act[static_cast<size_t>(m_->actuator_actadr[i] + k)] += bar;
       });
-  mj_call("mj_fwdActuation", [&] { mj_fwdActuation(m_, d_); });
+}
 
-  for (int i = 0; i < n; i++) {
-    if (!is_controller(m_, i) || actuator_disabled(m_, i)) continue;
-    Vec y = workspace_.actuation_y;
-    const auto out0 = static_cast<size_t>(m_->actuator_outadr[i]);
-    const auto nout = static_cast<size_t>(m_->actuator_outnum[i]);
-    // their slope in velocity, as implicit integrators take it, is a constant
-    const double slope = controller_slope(m_, i);
-    for (size_t k = 0; k < nout; k++) {
-      Vec yk = y.subspan(k * nv_, nv_);
-      eigen(yk) = force[out0 + k] * eigen(lambda()) + velocity_bar[out0 + k] * eigen(in_.in->qvel);
-      if (!in_.mu.empty() && slope != 0 && !not_implicit(m_, d_, i)) {
-        metric_form(impl_, in_, static_cast<int>(out0 + k), in_.h * slope, yk, workspace_);
-      }
-      velocity_pullback(d_, static_cast<int>(out0 + k), velocity_bar[out0 + k], bar_.qvel);
+void Controllers::transmit(int i) {
+  Vec y = workspace_.actuation_y;
+  const Vec force = workspace_.actuation_force;
+  const auto out0 = static_cast<size_t>(m_->actuator_outadr[i]);
+  const auto nout = static_cast<size_t>(m_->actuator_outnum[i]);
+  // their slope in velocity, as implicit integrators take it, is a constant
+  const double slope = controller_slope(m_, i);
+  for (size_t k = 0; k < nout; k++) {
+    Vec yk = y.subspan(k * nv_, nv_);
+    eigen(yk) = force[out0 + k] * eigen(lambda()) + velocity_bar_[out0 + k] * eigen(in_.in->qvel);
+    if (!in_.mu.empty() && slope != 0 && !not_implicit(m_, d_, i)) {
+      metric_form(impl_, in_, static_cast<int>(out0 + k), in_.h * slope, yk, workspace_);
     }
-    transmission_pullback(m_, d_, i, CVec(length_bar).subspan(out0, nout), y, bar_.qpos, sweep_,
-                          params_);
+    velocity_pullback(d_, static_cast<int>(out0 + k), velocity_bar_[out0 + k], bar_.qvel);
   }
+  transmission_pullback(m_, d_, i, CVec(length_bar_).subspan(out0, nout), y, bar_.qpos, sweep_,
+                        params_);
 }
 
 }  // namespace
@@ -248,7 +261,7 @@ bool is_controller(const mjModel* m, int i) {
          m->actuator_gaintype[i] == mjGAIN_SO3;
 }
 
-void controllers_pullback(const ModelImpl& impl, const ActuationIn& in, const ActuationBar& bar,
+void controllers_pullback(const StageModel& impl, const ActuationIn& in, const ActuationBar& bar,
                           Sweep& sweep, const ParameterBar& params, Workspace& workspace) {
   Controllers(impl, in, bar, sweep, params, workspace).run();
 }

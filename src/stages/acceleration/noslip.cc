@@ -434,7 +434,7 @@ void noslip_case_margins(const mjData* d, std::vector<double>& margin, Workspace
   });
 }
 
-void noslip_solve(const ModelImpl& impl, Workspace& workspace) {
+void noslip_solve(const StageModel& impl, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   Noslip& pass = workspace.noslip;
@@ -455,7 +455,7 @@ void noslip_solve(const ModelImpl& impl, Workspace& workspace) {
   eigen(Vec(pass.change)) = eigen(CVec(pass.force)) - eigen(CVec(pass.main_force));
 }
 
-void noslip_pullback(const ModelImpl& impl, CVec mu, CVec force_bar, Vec a_bar,
+void noslip_pullback(const StageModel& impl, CVec mu, CVec force_bar, Vec a_bar,
                      Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();

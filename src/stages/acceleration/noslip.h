@@ -14,8 +14,8 @@
 #ifndef DIFFMJ_STAGES_ACCELERATION_NOSLIP_H_
 #define DIFFMJ_STAGES_ACCELERATION_NOSLIP_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -40,12 +40,12 @@ void noslip_case_margins(const mjData* d, std::vector<double>& margin, Workspace
 // Runs the main solver alone where the workspace's mjData holds all stages before it, factorises
 // the Newton matrix at its solution, which is kept in workspace.noslip, and makes the sweeps.
 // Throws MujocoError, after which that data is as new.
-void noslip_solve(const ModelImpl& impl, Workspace& workspace);
+void noslip_solve(const StageModel& impl, Workspace& workspace);
 
 // Of (2): with the multiplier μ of M a (nv) and a cotangent of the forces f (nefc; empty: 0), what
 // the main solver's solution receives. Sets main_force_bar and y_bar in workspace.noslip and
 // projection.A_bar, and adds to a_bar (nv), which must be M μ.
-void noslip_pullback(const ModelImpl& impl, CVec mu, CVec force_bar, Vec a_bar,
+void noslip_pullback(const StageModel& impl, CVec mu, CVec force_bar, Vec a_bar,
                      Workspace& workspace);
 
 // (J μ)ᵀ (f - f₀): adds to projection.J_bar.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/text.h"
 #include "diffmj/error.h"
 
 namespace diffmj {
@@ -69,9 +69,7 @@ CfdValue cfd_violation(const CfdLaw& law, double r) {
 void require_law(const std::string& who, const CfdLaw& law) {
   const auto require = [&](const char* name, double value, bool ok, const char* expected) {
     if (ok && std::isfinite(value)) return;
-    char text[32];
-    std::snprintf(text, sizeof(text), "%g", value);
-    throw InputError(who + ": " + name + " is " + text + ", expected " + expected);
+    throw InputError(who + ": " + name + " is " + number(value) + ", expected " + expected);
   };
   require("width", law.width, law.width >= 0, "a distance of 0 m or more");
   require("d_c", law.d_c, law.d_c >= 0 && law.d_c <= mjMAXIMP, "an impedance from 0 to 0.9999");

@@ -39,7 +39,7 @@ bool is_nearest(int type1, int type2) {
 
 // How much of what turns about a plane's normal is differentiated: all, unless derivatives are
 // smooth.
-double turning_of(const ModelImpl& impl, const std::array<GeomPose, 2>& geom) {
+double turning_of(const StageModel& impl, const std::array<GeomPose, 2>& geom) {
   const CollisionOptions& o = impl.options.collisions;
   const GeomPose& other = geom[1];
   if (o.mode != Collisions::kSmoothBackward || geom[0].type != mjGEOM_PLANE) return 1;
@@ -60,7 +60,7 @@ ContactBar without_turn(const mjContact& contact, double turning, const ContactB
 }
 
 // MuJoCo's colliders in closed form; false, with out half written, if a contact is not known
-bool primitive_pullback(const ModelImpl& impl, const mjData* d, int first, int n,
+bool primitive_pullback(const StageModel& impl, const mjData* d, int first, int n,
                         const ContactBar* bar, PairBar& out) {
   const mjModel* m = impl.mj();
   const mjContact* contacts = d->contact + first;
@@ -98,7 +98,7 @@ bool primitive_pullback(const ModelImpl& impl, const mjData* d, int first, int n
 
 }  // namespace
 
-bool closed_form_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+bool closed_form_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                           Workspace& workspace, PairBar& out) {
   const mjData* d = workspace.data.get();
   const auto& geom = d->contact[first].geom;
@@ -109,7 +109,7 @@ bool closed_form_pullback(const ModelImpl& impl, int first, int n, const Contact
 }
 
 // The same of the colliders that the model's derivatives are of.
-static bool geometry_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+static bool geometry_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                               bool sizes, Workspace& workspace, PairBar& out) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -131,7 +131,7 @@ static bool geometry_pullback(const ModelImpl& impl, int first, int n, const Con
 }
 
 // Wrenches about the first contact's place.
-static PairBar pair_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+static PairBar pair_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                              bool sizes, Workspace& workspace) {
   const Vector3 pivot(workspace.data->contact[first].pos);
   PairBar pair(pivot);
@@ -142,7 +142,7 @@ static PairBar pair_pullback(const ModelImpl& impl, int first, int n, const Cont
   return pair;
 }
 
-void collision_jacobian(const ModelImpl& impl, int first, int n, int k, Workspace& workspace,
+void collision_jacobian(const StageModel& impl, int first, int n, int k, Workspace& workspace,
                         ContactJacobian& out) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
@@ -173,7 +173,7 @@ void collision_jacobian(const ModelImpl& impl, int first, int n, int k, Workspac
   }
 }
 
-void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+void collision_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                         const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();

@@ -20,28 +20,28 @@
 #include <span>
 #include <vector>
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/position/collision/frame.h"
 #include "stages/position/collision/pair.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms: adds wrenches
 // on their bodies to the sweep, and to geom_size, geom_pos and geom_quat.
-void collision_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+void collision_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                         const ParameterBar& params, Workspace& workspace);
 
 // How one of these contacts, number k, moves with the two bodies, each about the origin of its
 // tree: rows are its distance, its place (3) and the rotation of its frame (3), columns the twists
 // of the bodies of geom[0] and geom[1].
 using ContactJacobian = Eigen::Matrix<double, 7, 12>;
-void collision_jacobian(const ModelImpl& impl, int first, int n, int k, Workspace& workspace,
+void collision_jacobian(const StageModel& impl, int first, int n, int k, Workspace& workspace,
                         ContactJacobian& out);
 
 // collision_pullback in closed form, to out instead of the sweep, sizes included. False if the pair
 // is left to differences; out is of no use then.
-bool closed_form_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+bool closed_form_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                           Workspace& workspace, PairBar& out);
 
 // What mj_collision found, kept so that it need not run again: appends to bytes.

@@ -6,8 +6,8 @@
 #ifndef DIFFMJ_STAGES_POSITION_CONSTRAINT_JACOBIAN_H_
 #define DIFFMJ_STAGES_POSITION_CONSTRAINT_JACOBIAN_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 

@@ -19,7 +19,7 @@ struct VelocityBar {
 
 class Rows {
  public:
-  Rows(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar, const ParameterBar& params,
+  Rows(const StageModel& impl, Vec qpos_bar, Vec qvel_bar, const ParameterBar& params,
        Workspace& workspace)
       : impl_(impl),
         m_(impl.mj()),
@@ -254,7 +254,7 @@ class Rows {
   void contacts();
   void contact(int i, const mjContact& contact, ContactBar& out);
 
-  const ModelImpl& impl_;
+  const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
   Workspace::RowsBar& bar_;
@@ -453,12 +453,12 @@ void Rows::contacts() {
 
 }  // namespace
 
-void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
+void constraint_rows_pullback(const StageModel& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace) {
   Rows(impl, qpos_bar, qvel_bar, params, workspace).run();
 }
 
-void equality_rows_pullback(const ModelImpl& impl, int i, Workspace& workspace) {
+void equality_rows_pullback(const StageModel& impl, int i, Workspace& workspace) {
   Rows(impl, {}, {}, {}, workspace).run_equality(i);
 }
 

@@ -16,20 +16,20 @@
 
 #include <string>
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/position/kinematics.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // Adds (1) of all rows to the sweep, whose L, V, A and Q (the motion of a) must be set, to the
 // cotangents of tendons, to qpos_bar and qvel_bar (nv), to site_pos, tendon_range and eq_data.
-void constraint_rows_pullback(const ModelImpl& impl, Vec qpos_bar, Vec qvel_bar,
+void constraint_rows_pullback(const StageModel& impl, Vec qpos_bar, Vec qvel_bar,
                               const ParameterBar& params, Workspace& workspace);
 
 // The same of one connect or weld alone, whose first row is i: adds to the sweep's W, A_bar and the
 // X_bar of L, Q and V of its two bodies.
-void equality_rows_pullback(const ModelImpl& impl, int i, Workspace& workspace);
+void equality_rows_pullback(const StageModel& impl, int i, Workspace& workspace);
 
 // Names what of the model's constraints the pullback does not know; empty if it knows all.
 std::string constraint_obstacle(const mjModel* m);

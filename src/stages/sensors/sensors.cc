@@ -5,6 +5,7 @@
 
 #include "mj/call.h"
 #include "mj/collider.h"
+#include "mj/names.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/position/tendon.h"
 #include "stages/sensors/scratch.h"
@@ -147,11 +148,10 @@ void for_each_cotangent(const mjModel* m, CVec sensordata_bar, Fn&& fn) {
 }  // namespace
 
 std::string sensor_name(const mjModel* m, int sensor) {
-  const char* name = mj_id2name(m, mjOBJ_SENSOR, sensor);
-  return name && *name ? std::string("sensor '") + name + "'" : "sensor " + std::to_string(sensor);
+  return element_name(m, mjOBJ_SENSOR, sensor);
 }
 
-std::string sensor_value_obstacle(const ModelImpl& impl, int sensor) {
+std::string sensor_value_obstacle(const StageModel& impl, int sensor) {
   const mjModel* m = impl.mj();
   if (m->sensor_delay[sensor] > 0 || m->sensor_interval[2 * sensor] > 0) {
     return "it has a delay or an interval, which read a history of earlier steps; remove delay= "
@@ -165,7 +165,7 @@ std::string sensor_value_obstacle(const ModelImpl& impl, int sensor) {
   return "";
 }
 
-std::string sensor_obstacle(const ModelImpl& impl, int sensor) {
+std::string sensor_obstacle(const StageModel& impl, int sensor) {
   const mjModel* m = impl.mj();
   const std::string value = sensor_value_obstacle(impl, sensor);
   if (!value.empty()) return value;
@@ -265,7 +265,7 @@ void SensorScratch::clear() {
   std::fill(com.begin(), com.end(), Vector3::Zero());
 }
 
-void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
+void sensors_pullback(const StageModel& impl, const SensorProblem& problem, CVec sensordata_bar,
                       const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();

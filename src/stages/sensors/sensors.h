@@ -19,9 +19,9 @@
 
 #include <string>
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
+#include "stages/stage_model.h"
 #include "stages/step_input.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
@@ -29,9 +29,9 @@ namespace diffmj {
 std::string sensor_name(const mjModel* m, int sensor);
 
 // Why a cotangent of this sensor is refused; empty if it has a derivative.
-std::string sensor_obstacle(const ModelImpl& impl, int sensor);
+std::string sensor_obstacle(const StageModel& impl, int sensor);
 // Why not even its value is available; empty if it is.
-std::string sensor_value_obstacle(const ModelImpl& impl, int sensor);
+std::string sensor_value_obstacle(const StageModel& impl, int sensor);
 
 // Which parts of the dynamics the sensors with a cotangent that is not zero read.
 struct SensorNeeds {
@@ -70,7 +70,7 @@ struct SensorsBar {
 };
 // d must hold what evaluate_analytic() leaves; no sensor may have an obstacle. needs: those of
 // sensordata_bar.
-void sensors_pullback(const ModelImpl& impl, const SensorProblem& problem, CVec sensordata_bar,
+void sensors_pullback(const StageModel& impl, const SensorProblem& problem, CVec sensordata_bar,
                       const SensorNeeds& needs, const SensorsBar& bar, Workspace& workspace);
 
 // Positions and velocities of hinges and slides, which no stage is needed for; others are left out.

@@ -11,7 +11,7 @@ struct SensorScratch;
 
 // One call of sensors_pullback().
 struct SensorContext {
-  const ModelImpl& impl;
+  const StageModel& impl;
   const mjModel* m;
   mjData* d;
   const SensorProblem& problem;

@@ -14,6 +14,7 @@
 #include "harness/models.h"
 #include "harness/tolerances.h"
 #include "model/parameters.h"
+#include "setup/workspace_lease.h"
 #include "stages/acceleration/noslip_ellipse.h"
 #include "stages/oracle.h"
 #include "stages/vector_field.h"

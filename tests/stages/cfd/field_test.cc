@@ -9,6 +9,7 @@
 #include "mj/call.h"
 #include "record/input.h"
 #include "record/trajectory.h"
+#include "setup/workspace_lease.h"
 #include "stages/oracle.h"
 #include "stages/surrogate_field.h"
 

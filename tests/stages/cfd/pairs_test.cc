@@ -11,8 +11,8 @@
 #include "harness/stage_fixture.h"
 #include "harness/tolerances.h"
 #include "mj/call.h"
-#include "model/workspace.h"
 #include "record/input.h"
+#include "setup/workspace_lease.h"
 #include "stages/position/collision/detect.h"
 
 namespace diffmj {

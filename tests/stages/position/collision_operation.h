@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/stage_fixture.h"
+#include "setup/model_impl.h"
 #include "stages/position/collision.h"
 
 namespace diffmj {

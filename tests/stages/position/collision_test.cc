@@ -13,6 +13,7 @@
 #include "harness/models.h"
 #include "harness/stage_fixture.h"
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 #include "stages/position/collision_operation.h"
 
 namespace diffmj {

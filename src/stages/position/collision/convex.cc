@@ -97,7 +97,7 @@ class ConvexPair {
 
 }  // namespace
 
-bool convex_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+bool convex_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                      Workspace& workspace, PairBar& out) {
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();

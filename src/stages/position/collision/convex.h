@@ -5,15 +5,15 @@
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_CONVEX_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/position/collision/pair.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms. False if they
 // are not known to be as above; out is of no use then.
-bool convex_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+bool convex_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                      Workspace& workspace, PairBar& out);
 
 }  // namespace diffmj

@@ -330,7 +330,7 @@ class PairDifferences {
 
 }  // namespace
 
-void differences_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+void differences_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                           bool want_size, Workspace& workspace, PairBar& out) {
   MjModelPtr& movable = workspace.collision_model;
   if (want_size && !movable) movable = movable_copy(impl.tight());

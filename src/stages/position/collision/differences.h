@@ -8,15 +8,15 @@
 #ifndef DIFFMJ_STAGES_POSITION_COLLISION_DIFFERENCES_H_
 #define DIFFMJ_STAGES_POSITION_COLLISION_DIFFERENCES_H_
 
-#include "model/model_impl.h"
-#include "model/workspace.h"
 #include "stages/position/collision/pair.h"
+#include "stages/stage_model.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
 
 // Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms. Adds to out;
 // to its sizes only if they are wanted: two or more calls of the collider per entry.
-void differences_pullback(const ModelImpl& impl, int first, int n, const ContactBar* bar,
+void differences_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                           bool want_size, Workspace& workspace, PairBar& out);
 
 }  // namespace diffmj

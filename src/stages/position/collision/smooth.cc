@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "mj/collision_filter.h"
+#include "mj/names.h"
 #include "stages/position/collision/smooth/pairs.h"
 
 namespace diffmj {
@@ -101,11 +103,6 @@ const char* type_name(int type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-std::string geom_name(const mjModel* m, int geom) {
-  const char* name = mj_id2name(m, mjOBJ_GEOM, geom);
-  return name && *name ? "geom '" + std::string(name) + "'" : "geom " + std::to_string(geom);
-}
-
 bool is_convex(int type) {
   return type == mjGEOM_ELLIPSOID || type == mjGEOM_CYLINDER || type == mjGEOM_BOX ||
          type == mjGEOM_MESH;
@@ -117,30 +114,10 @@ std::string types_may_differ(const mjModel* m) {
   for (int g = 0; g < static_cast<int>(m->ngeom); g++) {
     if (m->geom_type[g] == mjGEOM_SDF) return "signed distance functions";
     if (is_convex(m->geom_type[g]) && m->geom_fluid[static_cast<ptrdiff_t>(mjNFLUID) * g] > 0) {
-      return "fluid forces on " + geom_name(m, g);
+      return "fluid forces on " + element_name(m, mjOBJ_GEOM, g);
     }
   }
   return {};
-}
-
-// as far as it does not depend on the pose; a body and its parent do not collide
-bool may_collide(const mjModel* m, int geom1, int geom2) {
-  if (!(m->geom_contype[geom1] & m->geom_conaffinity[geom2]) &&
-      !(m->geom_contype[geom2] & m->geom_conaffinity[geom1])) {
-    return false;
-  }
-  const int body1 = m->geom_bodyid[geom1], body2 = m->geom_bodyid[geom2];
-  const int weld1 = m->body_weldid[body1], weld2 = m->body_weldid[body2];
-  if (weld1 == weld2) return false;
-  const int parent1 = m->body_weldid[m->body_parentid[weld1]],
-            parent2 = m->body_weldid[m->body_parentid[weld2]];
-  if (!(m->opt.disableflags & mjDSBL_FILTERPARENT) && weld1 != 0 && weld2 != 0 &&
-      (weld1 == parent2 || weld2 == parent1)) {
-    return false;
-  }
-  const int signature = (std::min(body1, body2) << 16) + std::max(body1, body2);
-  const int *begin = m->exclude_signature, *end = begin + m->nexclude;
-  return std::find(begin, end, signature) == end;
 }
 
 }  // namespace
@@ -170,11 +147,12 @@ std::string pairs_without_smooth_collider(const mjModel* m) {
     }
     named[i][j] = true;
     text += (text.empty() ? "" : ", ") + std::string(type_name(type1)) + " and " +
-            type_name(type2) + " (" + geom_name(m, geom1) + ", " + geom_name(m, geom2) + ")";
+            type_name(type2) + " (" + element_name(m, mjOBJ_GEOM, geom1) + ", " +
+            element_name(m, mjOBJ_GEOM, geom2) + ")";
   };
   for (int b = 0; b < static_cast<int>(m->ngeom); b++) {
     for (int a = 0; a < b; a++) {
-      if (may_collide(m, a, b)) look(a, b);
+      if (geoms_may_collide(m, a, b)) look(a, b);
     }
   }
   for (int i = 0; i < static_cast<int>(m->npair); i++) look(m->pair_geom1[i], m->pair_geom2[i]);

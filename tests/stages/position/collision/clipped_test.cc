@@ -15,6 +15,7 @@
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 #include "stages/position/collision/differences.h"
 #include "stages/position/collision_operation.h"
 

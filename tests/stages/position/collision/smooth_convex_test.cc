@@ -7,6 +7,7 @@
 
 #include "harness/collision_paths.h"
 #include "harness/models.h"
+#include "setup/model_impl.h"
 #include "stages/position/collision/smooth/convex.h"
 
 namespace diffmj {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "diffmj/diffmj.h"
-#include "model/model_impl.h"
+#include "setup/model_impl.h"
 #include "stages/position/collision/smooth/convex_shape.h"
 #include "stages/position/collision/smooth/mesh.h"
 

@@ -12,6 +12,7 @@
 #include "harness/collision_paths.h"
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -308,6 +309,12 @@ TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
       ".1 .1'/></body></worldbody></mujoco>";
   EXPECT_EQ(Model::from_xml(hill, smooth(1e-3)).collisions_notice(),
             "hfield and box (geom 'hill', geom 'b')");
+  // MuJoCo does not let two bodies without degrees of freedom collide
+  std::string still = hill;
+  still.replace(still.find("<body><freejoint/>"), 18,
+                "<body><freejoint/><geom size='.1' contype='0' conaffinity='0'/></body>"
+                "<body mocap='true'>");
+  EXPECT_EQ(Model::from_xml(still, smooth(1e-3)).collisions_notice(), "");
   ModelOptions strict = smooth(1e-3);
   strict.fallback = false;
   EXPECT_THROW((void)Model::from_xml(xml, strict), UnsupportedError);

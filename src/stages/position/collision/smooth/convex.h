@@ -257,6 +257,36 @@ inline void set_near_vertices(ConvexShape<double>& shape, size_t side, const Vec
   shape.set_near(&near[side]);
 }
 
+// The normal from a start near it, in solver.n; false if there is none. Vertices of meshes are
+// those near the start, which is moved until they are those near the normal.
+inline bool find_normal(Vec3<double> start, bool meshes, ConvexShape<double>& shape1,
+                        ConvexShape<double>& shape2, ConvexSolver& solver) {
+  const double tilt = 0.02 + 2 * (shape1.eps() + shape2.eps());
+  for (int i = 0; i < 3; i++) {
+    set_near_vertices(shape1, 0, start, tilt);
+    set_near_vertices(shape2, 1, -start, tilt);
+    if (!solver.solve_normal(start)) return false;
+    const bool near = norm(solver.n - start) < 0.5 * tilt;
+    start = solver.n;
+    if (near || !meshes) break;
+  }
+  return true;
+}
+
+template <class T>
+Vec3<T> lifted(const Vec3<double>& v) {
+  return {T(v.x), T(v.y), T(v.z)};
+}
+
+// How far the point of a shape in direction v moves as v turns to the other shape's face.
+template <class T>
+Vec3<T> shift_to_face(const ConvexShape<T>& shape, const Vec3<T>& v, const Vec3<T>& turns,
+                      const Vec3<T>& other) {
+  const Vec3<T> to = shape.local(other) - v;
+  const Vec3<T> turned = {v.x + turns.x * to.x, v.y + turns.y * to.y, v.z + turns.z * to.z};
+  return shape.global(shape.support(unit(turned)) - shape.support(v));
+}
+
 template <class T, class Emit>
 void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const SmoothGeom<T>& geom2,
                    double width, const Emit& emit) {
@@ -265,36 +295,26 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const SmoothGeom<double> value1 = values_of(geom1), value2 = values_of(geom2);
   ConvexShape<double> shape1(type1, value1, width), shape2(type2, value2, width);
   ConvexSolver solver(shape1, shape2);
-  const double tilt = 0.02 + 2 * (shape1.eps() + shape2.eps());
-  for (int i = 0; i < 3; i++) {
-    set_near_vertices(shape1, 0, start, tilt);
-    set_near_vertices(shape2, 1, -start, tilt);
-    if (!solver.solve_normal(start)) return emit.fail();
-    // vertices of meshes were those near the start
-    const bool near = norm(solver.n - start) < 0.5 * tilt;
-    start = solver.n;
-    if (near || (!geom1.mesh && !geom2.mesh)) break;
-  }
+  if (!find_normal(start, geom1.mesh || geom2.mesh, shape1, shape2, solver)) return emit.fail();
 
   // the same in T: one step from the solution has its derivatives
   ConvexShape<T> first(type1, geom1, width), second(type2, geom2, width);
   first.set_near(shape1.near());
   second.set_near(shape2.near());
-  const auto lift = [](const Vec3<double>& v) { return Vec3<T>{T(v.x), T(v.y), T(v.z)}; };
   Vec3<T> x1, x2;
   const auto evaluate = [&](const Vec3<T>& y1, const Vec3<T>& y2) {
     x1 = geom1.pos + first.global(first.support(first.local(unit(y1))));
     x2 = geom2.pos + second.global(second.support(second.local(unit(y2))));
     return x2 - x1;
   };
-  Vec3<T> n = lift(solver.n), e1 = lift(solver.e1), e2 = lift(solver.e2);
+  Vec3<T> n = lifted<T>(solver.n), e1 = lifted<T>(solver.e1), e2 = lifted<T>(solver.e2);
   Vec3<T> D = evaluate(n, -n);
   if constexpr (!std::is_same_v<T, double>) {
     T s1, s2;
     solver.step(dot(e1, D), dot(e2, D), s1, s2);
     n = unit(n + s1 * e1 + s2 * e2);
-    e1 = e1 - s1 * lift(solver.n);
-    e2 = e2 - s2 * lift(solver.n);
+    e1 = e1 - s1 * lifted<T>(solver.n);
+    e2 = e2 - s2 * lifted<T>(solver.n);
     D = evaluate(n, -n);
   }
   // faces' own normals, and the points of round geoms that these have
@@ -304,15 +324,9 @@ void smooth_convex(int type1, int type2, const SmoothGeom<T>& geom1, const Smoot
   const Vec3<T> of_second = second.global(second.snapped(n2, turns2));
   const Vec3<T> both = second.local(-of_first);
   const Vec3<T> normal = -second.global(second.snapped(both, second.turns(both)));
-  const auto shifted = [](const ConvexShape<T>& shape, const Vec3<T>& v, const Vec3<T>& turns,
-                          const Vec3<T>& other) {
-    const Vec3<T> to = shape.local(other) - v;
-    const Vec3<T> turned = {v.x + turns.x * to.x, v.y + turns.y * to.y, v.z + turns.z * to.z};
-    return shape.global(shape.support(unit(turned)) - shape.support(v));
-  };
   const auto place_of = [&](const Vec3<T>& v1, const Vec3<T>& v2, const T& near) {
-    const Vec3<T> shift1 = shifted(first, v1, turns1, -of_second),
-                  shift2 = shifted(second, v2, turns2, -of_first);
+    const Vec3<T> shift1 = shift_to_face(first, v1, turns1, -of_second),
+                  shift2 = shift_to_face(second, v2, turns2, -of_first);
     return Place<T>{dot(normal, x2 + shift2 - x1 - shift1), 0.5 * (x1 + x2) + shift1 + shift2,
                     near};
   };

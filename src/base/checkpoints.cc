@@ -1,4 +1,4 @@
-#include "record/checkpoints.h"
+#include "base/checkpoints.h"
 
 #include <algorithm>
 #include <string>

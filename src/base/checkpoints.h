@@ -6,8 +6,8 @@
 //
 // steps again [Griewank00]. Going forward, the state dropped for a new one is that which leaves the
 // least to be made again if the rollout ended now. docs/derivations/adaptive.md, eq. 6 and 7.
-#ifndef DIFFMJ_RECORD_CHECKPOINTS_H_
-#define DIFFMJ_RECORD_CHECKPOINTS_H_
+#ifndef DIFFMJ_BASE_CHECKPOINTS_H_
+#define DIFFMJ_BASE_CHECKPOINTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -71,4 +71,4 @@ class Checkpoints {
 
 }  // namespace diffmj
 
-#endif  // DIFFMJ_RECORD_CHECKPOINTS_H_
+#endif  // DIFFMJ_BASE_CHECKPOINTS_H_

@@ -1,18 +1,16 @@
 // Scratch of one thread: an mjData and what the pullbacks of a step need. Nothing in it outlives a
 // call; it is sized once, only buffers with one entry per constraint row may grow.
-#ifndef DIFFMJ_MODEL_WORKSPACE_H_
-#define DIFFMJ_MODEL_WORKSPACE_H_
+#ifndef DIFFMJ_STAGES_WORKSPACE_H_
+#define DIFFMJ_STAGES_WORKSPACE_H_
 
 #include <Eigen/Core>
 #include <array>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "mj/handle.h"
 #include "mj/row_match.h"
 #include "mj/view.h"
-#include "model/model_impl.h"
+#include "model/compiled_model.h"
 #include "stages/acceleration/projection_scratch.h"
 #include "stages/cfd/scratch.h"
 #include "stages/position/collision/pair.h"
@@ -24,17 +22,15 @@ namespace diffmj {
 
 enum class Zone : int;  // stages/acceleration/constraint_solve.h
 
-// mj_makeData; MemoryError if it does not fit.
-MjDataPtr make_data(const ModelImpl& impl);
-
 class Workspace;
 // After an error of MuJoCo, which left in the middle of something: mj_resetData, but for mocap
 // poses.
-void reset_keeping_mocap(const ModelImpl& impl, Workspace& workspace);
+void reset_keeping_mocap(const CompiledModel& model, Workspace& workspace);
 
 class Workspace {
  public:
-  explicit Workspace(const ModelImpl& impl);
+  // nplace: for Runge-Kutta stages, and the state after them.
+  Workspace(const CompiledModel& model, size_t nplace);
 
   MjDataPtr data;
   int model_id = 0;  // of the model that used it last
@@ -128,7 +124,7 @@ class Workspace {
     MjDataPtr data;     // of RK4; made when first needed
     Matrix k_bar, a_bar, act_dot_bar, u_bar, x_bar;  // ncotangent x ...
 
-    void resize(const ModelImpl& impl);
+    void resize(const CompiledModel& model);
   };
   std::vector<Stage> stages;
   Stage between;                                // a state within a step
@@ -136,11 +132,6 @@ class Workspace {
   Matrix ctrl_bar;                              // ncotangent x nu: of a stage
 };
 
-struct WorkspacePool {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Workspace>> idle;
-};
-
 }  // namespace diffmj
 
-#endif  // DIFFMJ_MODEL_WORKSPACE_H_
+#endif  // DIFFMJ_STAGES_WORKSPACE_H_

@@ -4,6 +4,7 @@
 #include <mujoco/mujoco.h>
 
 #include "diffmj/error.h"
+#include "integrate/manifold.h"
 #include "mj/call.h"
 
 namespace diffmj {
@@ -55,6 +56,16 @@ void minus(const Model& model, const State& y, const State& x, std::span<double>
           [&] { mj_differentiatePos(model.mj(), dx.data(), 1, x.qpos.data(), y.qpos.data()); });
   for (size_t i = 0; i < nv; i++) dx[nv + i] = y.qvel[i] - x.qvel[i];
   for (size_t i = 0; i < y.act.size(); i++) dx[2 * nv + i] = y.act[i] - x.act[i];
+}
+
+void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
+                               std::span<const double> qpos_bar, std::span<double> tangent_bar) {
+  cotangent_to_tangent(model.mj(), qpos, qpos_bar, tangent_bar);
+}
+
+void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,
+                               std::span<const double> tangent_bar, std::span<double> qpos_bar) {
+  cotangent_to_ambient(model.mj(), qpos, tangent_bar, qpos_bar);
 }
 
 }  // namespace diffmj

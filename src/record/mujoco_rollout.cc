@@ -1,0 +1,192 @@
+#include "record/mujoco_rollout.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "integrate/step.h"
+#include "mj/call.h"
+#include "mj/collider.h"
+#include "record/input.h"
+#include "record/recorder.h"
+#include "record/sensordata.h"
+#include "record/trajectory.h"
+#include "setup/workspace_lease.h"
+#include "stages/position/collision.h"
+#include "stages/position/tendon.h"
+#include "stages/surrogate_field.h"
+
+namespace diffmj {
+namespace {
+
+// A bad state found by MuJoCo's own checks in the step just made, or left behind by it: mj_step
+// checks qpos and qvel when it begins, the last state of a rollout needs the same check.
+BadState find_bad_step(const Model& model, const mjData* d) {
+  for (const auto& [warning, what] :
+       {std::pair{mjWARN_BADQPOS, "qpos"}, {mjWARN_BADQVEL, "qvel"}, {mjWARN_BADQACC, "qacc"}}) {
+    if (d->warning[warning].number > 0) return {what, d->warning[warning].lastinfo};
+  }
+  return find_bad_state(model, d->qpos, d->qvel, d->act);
+}
+
+// Contacts of the step just made, or none of any step as soon as they do not fit.
+void record_contacts(const mjData* d, size_t most, Trajectory& t) {
+  if (t.contact_begin.empty()) return;
+  try {
+    keep_contacts(d, t.contacts);
+    t.contact_begin.push_back(t.contacts.size());
+    if (t.contacts.size() <= most) return;
+  } catch (const std::bad_alloc&) {
+    // the backward pass finds them again
+  }
+  t.contacts = {};
+  t.contact_begin = {};
+}
+
+void set(CVec from, mjtNum* to) { std::copy(from.begin(), from.end(), to); }
+
+class MujocoRollout {
+ public:
+  MujocoRollout(const Model& model, const RolloutInput& input, int nstep, const KeptStages& kept,
+                bool sensors, const PoseReader* poses, Trajectory t)
+      : model_(model),
+        kept_(kept),
+        sensors_(sensors),
+        poses_(poses),
+        sensing_(*model.mj()),
+        tendons_(model.mj()),
+        workspace_(model.impl()),
+        d_(workspace_->data.get()),
+        t_(std::move(t)) {
+    if (sensors) sensing_.opt.disableflags &= ~mjDSBL_SENSOR;
+    if (!kept.tendons) tendons_.numbers = tendons_.objects = 0;
+    allocate_rows(model, input, nstep, tendons_, t_);
+    reset_data(model, t_.mocap_pos, t_.mocap_quat, *workspace_);
+    d_->time = input.time;
+    set(input.qpos, d_->qpos);
+    set(input.qvel, d_->qvel);
+    set(input.act, d_->act);
+    set(input.qacc_warmstart, d_->qacc_warmstart);
+    record_state(d_->time, d_->qpos, d_->qvel, d_->act, 0, t_);
+    if (kept.contacts > 0) t_.contact_begin.assign(1, 0);
+  }
+
+  Trajectory run(int nstep, StopSignal& stop) {
+    int done = 0;
+    for (; done < nstep; done++) {
+      if (stop.poll(static_cast<double>(done) / nstep)) {
+        t_.outcome = Outcome::kInterrupted;
+        t_.message = "interrupted at step " + std::to_string(done) + " of " + std::to_string(nstep);
+        break;
+      }
+      if (!step(done)) break;
+      record(done);
+    }
+    finish(done);
+    return std::move(t_);
+  }
+
+ private:
+  // false if it fails, which the trajectory says then
+  bool step(int i) {
+    const double time = d_->time;
+    set(input_row(t_.ctrl, i, t_.nu), d_->ctrl);
+    set(input_row(t_.qfrc_applied, i, t_.nv), d_->qfrc_applied);
+    set(input_row(t_.xfrc_applied, i, 6 * t_.nbody), d_->xfrc_applied);
+    double* warmstart = t_.qacc_warmstart.data() + static_cast<ptrdiff_t>(i) * t_.nv;
+    std::copy(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv, warmstart);
+    try {
+      if (cfd_forward(model_.impl())) {
+        cfd_step(model_.impl(), start_of(i, time), *workspace_);
+      } else {
+        mj_call("mj_step", [&] { mj_step(CollidingModel(&sensing_), d_); });
+      }
+    } catch (const MujocoError& error) {
+      t_.outcome = Outcome::kMujocoError;
+      t_.message = std::string(error.what()) + " (at step " + std::to_string(i) + ")";
+      return false;
+    }
+    warnings_.look(d_, i, t_.warnings);
+    if (const BadState bad = find_bad_step(model_, d_); bad.what) {
+      fail_not_finite(model_, bad, i, time,
+                      "use a smaller timestep, softer contacts or smaller controls", t_);
+      return false;
+    }
+    return true;
+  }
+
+  StepInput start_of(int i, double time) const {
+    return {.time = time,
+            .qpos = row(t_.qpos, i, t_.nq),
+            .qvel = row(t_.qvel, i, t_.nv),
+            .act = row(t_.act, i, t_.na),
+            .qacc_warmstart = row(t_.qacc_warmstart, i, t_.nv),
+            .ctrl = input_row(t_.ctrl, i, t_.nu),
+            .qfrc_applied = input_row(t_.qfrc_applied, i, t_.nv),
+            .xfrc_applied = input_row(t_.xfrc_applied, i, 6 * t_.nbody)};
+  }
+
+  // the step just made
+  void record(int i) {
+    StepRecord& record = t_.steps[static_cast<size_t>(i)];
+    record.ncon = d_->ncon;
+    record.nefc = d_->nefc;
+    for (int k = 0; k < std::max(1, std::min(d_->nisland, +mjNISLAND)); k++) {
+      record.solver_niter += d_->solver_niter[k];
+    }
+    // for RK4 the data holds the last stage; its first acceleration is computed again when needed
+    std::copy(d_->qacc, d_->qacc + t_.nv, t_.qacc.data() + static_cast<ptrdiff_t>(i) * t_.nv);
+    record_state(d_->time, d_->qpos, d_->qvel, d_->act, i + 1, t_);
+    record_contacts(d_, kept_.contacts, t_);
+    if (poses_) poses_->read(d_, i);
+    add_sensordata();
+    if (tendons_.numbers == 0) return;
+    const auto k = static_cast<size_t>(i);
+    keep_tendons(model_.mj(), d_,
+                 Vec(t_.tendon_numbers).subspan(k * tendons_.numbers, tendons_.numbers),
+                 std::span(t_.tendon_objects).subspan(k * tendons_.objects, tendons_.objects));
+  }
+
+  void add_sensordata() {
+    const auto n = sensors_ ? static_cast<size_t>(model_.nsensordata()) : 0;
+    t_.sensordata.insert(t_.sensordata.end(), d_->sensordata, d_->sensordata + n);
+  }
+
+  void finish(int done) {
+    resize_rows(done, tendons_, t_);  // drops the rows of steps that were not completed
+    t_.nstep = done;
+    t_.next_warmstart.assign(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv);
+    if (poses_ && t_.ok()) {
+      // the last state, which no step begins with
+      poses_->evaluate(d_);
+      poses_->read(d_, done);
+    }
+    if (sensors_ && t_.ok()) {
+      evaluate_sensors_at(model_, state_input(t_, done), *workspace_);
+      add_sensordata();
+    } else {
+      t_.sensordata.clear();
+    }
+  }
+
+  const Model& model_;
+  const KeptStages kept_;
+  const bool sensors_;
+  const PoseReader* poses_;
+  mjModel sensing_;  // of the pointers
+  TendonRecordSize tendons_;
+  WorkspaceLease workspace_;
+  mjData* d_;
+  WarningCollector warnings_;
+  Trajectory t_;
+};
+
+}  // namespace
+
+Trajectory mujoco_rollout(const Model& model, const RolloutInput& input, int nstep,
+                          const KeptStages& kept, bool sensors, const PoseReader* poses,
+                          Trajectory t, StopSignal& stop) {
+  return MujocoRollout(model, input, nstep, kept, sensors, poses, std::move(t)).run(nstep, stop);
+}
+
+}  // namespace diffmj
