@@ -1,5 +1,7 @@
 #include "plan/objective.h"
 
+#include <mujoco/mujoco.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +18,13 @@ namespace {
 constexpr int kChunk = 64;
 
 }  // namespace
+
+Model with_timestep(const Model& model, double timestep) {
+  if (timestep == 0 || timestep == model.timestep()) return model;
+  mjModel numbers = *model.mj();  // of the pointers
+  numbers.opt.timestep = timestep;
+  return model.with_numbers(&numbers);
+}
 
 PlanObjective::PlanObjective(const Model& model, Cost cost, const PlanOptions& options)
     : model_(model), cost_(std::move(cost)), options_(options), variables_(model, options) {}
@@ -87,6 +96,7 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
     Value& value = out[static_cast<size_t>(begin) + k];
     value.cost = evaluations_[k].total;
     value.terms = evaluations_[k].terms;
+    value.gradient.clear();
     value.ok = trajectories[k].ok() && std::isfinite(value.cost);
     value.message =
         trajectories[k].ok() ? (value.ok ? "" : "the cost is not finite") : trajectories[k].message;

@@ -11,6 +11,9 @@
 
 namespace diffmj {
 
+// The model with this timestep [s]; 0: its own.
+Model with_timestep(const Model& model, double timestep);
+
 class PlanObjective {
  public:
   PlanObjective(const Model& model, Cost cost, const PlanOptions& options);
