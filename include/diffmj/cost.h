@@ -147,6 +147,7 @@ class Cost {
        bool gradient = true);
 
   int nterm() const;  // own costs included
+  bool has_own() const;
   std::vector<std::string> names() const;
   // What a rollout must record for it: RolloutOptions::observables and sensors.
   const std::vector<std::string>& observables() const;

@@ -65,6 +65,9 @@ struct MpcOptions {
   // [s] that a plan is taken to last in real time, whatever the clock says: results are then
   // reproducible. 0: the clock.
   double plan_seconds = 0;
+  // [s] of the planner's model while it predicts: a coarse one of planning need not count there.
+  // 0: as it plans.
+  double predict_timestep = 0;
   // Standard deviation of noise on executed controls, in units of half their range (1 without).
   double ctrl_noise = 0;
   unsigned seed = 0;

@@ -68,10 +68,16 @@ struct PlanOptions {
   // Adam.
   double rate = 0.05;
   double beta1 = 0.9, beta2 = 0.99;
+  // Of kGradient: the moments of the first start are kept from plan to plan, and shifted with it,
+  // so that few iterations a plan descend as many would.
+  bool keep_moments = false;
   // A gradient longer than this times the median of those before it, in the same plan, is
   // shortened to that. 0: never.
   double clip = 3;
   int starts = 1;  // of kGradient: the warm start, and others around it
+  // Each start has this times the rate of the one before. With sigma = 0 they differ in that alone:
+  // large steps that find the way and small ones that arrive, on two cores in the time of one.
+  double rate_factor = 1;
 
   // Sampling.
   int samples = 64;  // in each round
@@ -114,11 +120,18 @@ struct PlanRun {
   std::function<void(const PlanIteration&)> progress = {};  // after every iteration
 };
 
+// What Adam knows of the gradients before: their mean, and that of their squares.
+struct AdamMoments {
+  std::vector<double> first, second;  // as many as decision variables
+  int count = 0;                      // gradients in them; 0: none, and both are empty
+};
+
 // What a planner keeps from plan to plan.
 struct PlannerMemory {
   long count = 0;            // plans made: each has its own noise
   std::vector<double> last;  // decision variables of the last plan; empty: none yet
   std::vector<std::vector<double>> population;  // of kHybrid
+  AdamMoments moments;                          // with keep_moments
   std::string problem;                          // fingerprint of options, model and cost
 };
 

@@ -106,8 +106,10 @@ class Planner:
         seconds: float | None = None,
         rate: float = 0.05,
         betas: tuple[float, float] = (0.9, 0.99),
+        keep_moments: bool = False,
         clip: float = 3.0,
         starts: int = 1,
+        rate_factor: float = 1.0,
         samples: int = 64,
         noise: str = "pink",
         sigma: float = 0.3,
@@ -136,9 +138,13 @@ class Planner:
             seconds: time budget of a plan; no iteration is begun that would end after it. None:
                 none. Results then depend on the machine.
             rate, betas: of Adam; the rate is in units of half of ctrlrange (1 where there is none).
+            keep_moments: of "gradient": Adam's moments go on from plan to plan, shifted with it, so
+                that few iterations a plan descend as many would.
             clip: a gradient longer than this times the median of those before it is shortened; 0:
                 never.
             starts: of "gradient": the last plan and others around it, at once.
+            rate_factor: each start has this times the rate of the one before. With sigma=0 they
+                differ in that alone.
             samples: in each round.
             noise: "white", "pink" or "brown".
             sigma: standard deviation of the noise, in the units of the rate.
@@ -182,6 +188,8 @@ class Planner:
         options.seconds = 0.0 if seconds is None else float(seconds)
         options.rate, options.clip, options.sigma = float(rate), float(clip), float(sigma)
         options.beta1, options.beta2 = (float(x) for x in betas)
+        options.keep_moments = bool(keep_moments)
+        options.rate_factor = float(rate_factor)
         options.force_scale, options.force_limit = float(force_scale), float(force_limit)
         options.velocity_scale = float(velocity_scale)
         self._cost = cost if isinstance(cost, Cost) else Cost(cost)
@@ -429,6 +437,7 @@ def run_mpc(
     realtime: bool = False,
     latency: float | None = None,
     plan_seconds: float | None = None,
+    predict_timestep: float | None = None,
     ctrl_noise: float = 0.0,
     seed: int = 0,
     disturbance: npt.ArrayLike | None = None,
@@ -458,6 +467,8 @@ def run_mpc(
         latency: [s] that the first plan is expected to take; None: its time budget.
         plan_seconds: [s] that every plan is taken to last in real time, whatever the clock says,
             so that results are reproducible; None: the clock.
+        predict_timestep: [s] of the planner's model while it predicts, which may be finer than
+            that of planning; None: as it plans.
         ctrl_noise: standard deviation of noise on executed controls, in units of half of ctrlrange.
         seed: of this noise.
         disturbance: (nstep, nbody, 6), forces in the execution that no plan knows of.
@@ -509,6 +520,7 @@ def run_mpc(
                 realtime=bool(realtime),
                 latency=0.0 if latency is None else float(latency),
                 plan_seconds=0.0 if plan_seconds is None else float(plan_seconds),
+                predict_timestep=0.0 if predict_timestep is None else float(predict_timestep),
                 ctrl_noise=float(ctrl_noise),
                 seed=to_integer(who, "seed", seed, most=2**32 - 1),
                 disturbance=push,

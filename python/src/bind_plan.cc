@@ -144,7 +144,9 @@ void bind_planner(nb::module_& m) {
       DIFFMJ_OPTION(PlanOptions, knots) DIFFMJ_OPTION(PlanOptions, iterations)
       DIFFMJ_OPTION(PlanOptions, rounds) DIFFMJ_OPTION(PlanOptions, seconds)
       DIFFMJ_OPTION(PlanOptions, rate) DIFFMJ_OPTION(PlanOptions, beta1)
-      DIFFMJ_OPTION(PlanOptions, beta2) DIFFMJ_OPTION(PlanOptions, clip)
+      DIFFMJ_OPTION(PlanOptions, beta2) DIFFMJ_OPTION(PlanOptions, keep_moments)
+      DIFFMJ_OPTION(PlanOptions, clip)
+      DIFFMJ_OPTION(PlanOptions, rate_factor)
       DIFFMJ_OPTION(PlanOptions, starts) DIFFMJ_OPTION(PlanOptions, samples)
       DIFFMJ_OPTION(PlanOptions, sigma) DIFFMJ_OPTION(PlanOptions, elites)
       DIFFMJ_OPTION(PlanOptions, refined) DIFFMJ_OPTION(PlanOptions, seed)
@@ -238,15 +240,16 @@ void bind_mpc(nb::module_& m) {
   m.def(
       "run_mpc",
       [](Planner& planner, const Model& execution, const InputArrays& inputs, int nstep,
-         int execute, bool realtime, double latency, double plan_seconds, double ctrl_noise,
-         unsigned seed, const Rows& disturbance, const MpcRun* resume, const nb::object& progress,
-         const nb::object& view, const nb::object& done) {
+         int execute, bool realtime, double latency, double plan_seconds, double predict_timestep,
+         double ctrl_noise, unsigned seed, const Rows& disturbance, const MpcRun* resume,
+         const nb::object& progress, const nb::object& view, const nb::object& done) {
         Signals signals;
         MpcOptions options{.nstep = nstep,
                            .execute = execute,
                            .realtime = realtime,
                            .latency = latency,
                            .plan_seconds = plan_seconds,
+                           .predict_timestep = predict_timestep,
                            .ctrl_noise = ctrl_noise,
                            .seed = seed,
                            .disturbance = row(disturbance, 0),
@@ -271,8 +274,8 @@ void bind_mpc(nb::module_& m) {
             [&] { return run_mpc(planner, execution, inputs.at(0), options); });
       },
       "planner"_a, "execution"_a, "inputs"_a, "nstep"_a, "execute"_a, "realtime"_a, "latency"_a,
-      "plan_seconds"_a, "ctrl_noise"_a, "seed"_a, "disturbance"_a.none(), "resume"_a.none(),
-      "progress"_a.none(), "view"_a.none(), "done"_a.none());
+      "plan_seconds"_a, "predict_timestep"_a, "ctrl_noise"_a, "seed"_a, "disturbance"_a.none(),
+      "resume"_a.none(), "progress"_a.none(), "view"_a.none(), "done"_a.none());
 }
 
 }  // namespace

@@ -114,8 +114,10 @@ PlanOptions read_plan(Section s) {
   const std::array<double, 2> betas = fixed<2>(s, "betas", {o.beta1, o.beta2});
   o.beta1 = betas[0];
   o.beta2 = betas[1];
+  o.keep_moments = s.get_or("keep_moments", o.keep_moments, &Section::flag);
   o.clip = s.get_or("clip", o.clip, &Section::number);
   o.starts = s.get_or("starts", o.starts, &Section::integer);
+  o.rate_factor = s.get_or("rate_factor", o.rate_factor, &Section::number);
   o.samples = s.get_or("samples", o.samples, &Section::integer);
   o.noise = noise_from_name(s.get_or("noise", std::string(noise_name(o.noise)), &Section::text));
   o.sigma = s.get_or("sigma", o.sigma, &Section::number);
@@ -126,10 +128,10 @@ PlanOptions read_plan(Section s) {
   o.force_limit = s.get_or("force_limit", o.force_limit, &Section::number);
   o.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
   o.nthread = s.get_or("threads", o.nthread, &Section::integer);
-  s.finish({"method",      "horizon",     "timestep", "knots",  "interpolation", "iterations",
-            "rounds",      "seconds",     "rate",     "betas",  "clip",          "starts",
-            "samples",     "noise",       "sigma",    "elites", "refined",       "forces",
-            "force_scale", "force_limit", "seed",     "threads"});
+  s.finish({"method",  "horizon",     "timestep",    "knots",       "interpolation", "iterations",
+            "rounds",  "seconds",     "rate",        "betas",       "keep_moments",  "clip",
+            "starts",  "rate_factor", "samples",     "noise",       "sigma",         "elites",
+            "refined", "forces",      "force_scale", "force_limit", "seed",          "threads"});
   return o;
 }
 
@@ -160,7 +162,8 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
   method = "hybrid"                # or gradient, sampling
   horizon = 100                    # steps; timestep = 0.01: of the planning model
   knots = 10                       # of a spline; 0: one value per step. interpolation = "cubic"
-  iterations = 8                   # of Adam, with rate, betas, clip, starts
+  iterations = 8                   # of Adam, with rate, betas, keep_moments, clip, starts,
+                                   # rate_factor
   samples = 64                     # with noise, sigma, elites, refined, rounds
   seconds = 0.0                    # time budget of a plan; seed = 0, threads = 0: all cores
 
@@ -168,7 +171,8 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
   seconds = 2.0                    # or nstep
   execute = 16                     # steps from plan to plan
   realtime = false                 # the world goes on while a plan is made; latency = 0.05,
-                                   # plan_seconds = 0.04: that long, whatever the clock says
+                                   # plan_seconds = 0.04: that long, whatever the clock says;
+                                   # predict_timestep = 0.002: of the prediction
   ctrl_noise = 0.0                 # seed = 0; model = "other.xml": what is executed
 
   [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
@@ -217,10 +221,12 @@ Task read_task(const std::string& path) {
   task.mpc.realtime = run.get_or("realtime", task.mpc.realtime, &Section::flag);
   task.mpc.latency = run.get_or("latency", task.mpc.latency, &Section::number);
   task.mpc.plan_seconds = run.get_or("plan_seconds", task.mpc.plan_seconds, &Section::number);
+  task.mpc.predict_timestep =
+      run.get_or("predict_timestep", task.mpc.predict_timestep, &Section::number);
   task.mpc.ctrl_noise = run.get_or("ctrl_noise", task.mpc.ctrl_noise, &Section::number);
   task.mpc.seed = static_cast<unsigned>(run.get_or("seed", 0, &Section::integer));
-  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "plan_seconds", "ctrl_noise",
-              "seed", "model"});
+  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "plan_seconds",
+              "predict_timestep", "ctrl_noise", "seed", "model"});
   file.finish(
       {"model", "out", "title", "[start]", "[[cost]]", "[planner]", "[execution]", "[simulator]"});
   return task;

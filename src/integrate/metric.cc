@@ -6,6 +6,11 @@
 #include "stages/oracle.h"
 #include "stages/velocity/passive.h"
 
+// Exported by libmujoco, which mj_implicit calls first: derivatives of the smooth forces by qvel
+// into qDeriv; flg_bias: with those of c.
+extern "C" MJAPI void mjd_smooth_vel(  // NOLINT(readability-identifier-naming)
+    const mjModel* m, mjData* d, int flg_bias);
+
 namespace diffmj {
 namespace {
 
@@ -103,8 +108,8 @@ void implicit_metric(const StepModel& impl, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
-  // qDeriv, by the integrator itself
-  advance_with_force(impl, m, {}, workspace.probe.b, workspace.probe.act_next, workspace);
+  mj_call("mjd_smooth_vel",
+          [&] { mjd_smooth_vel(m, d, m->opt.integrator == mjINT_IMPLICIT ? 1 : 0); });
   Matrix& A = workspace.response;
   for (int i = 0; i < impl.nv; i++) {
     if (alone(m, i) && i == m->body_dofadr[m->dof_bodyid[i]]) A.block<6, 6>(i, i).setZero();

@@ -11,12 +11,20 @@ constexpr int kPatience = 3;
 
 }  // namespace
 
-AdamRun::AdamRun(std::vector<double> start, const PlanOptions& options)
+AdamRun::AdamRun(std::vector<double> start, const PlanOptions& options, const AdamMoments& moments,
+                 double rate_factor)
     : options_(&options),
       z_(std::move(start)),
-      m_(z_.size(), 0.0),
-      v_(z_.size(), 0.0),
-      rate_(options.rate) {}
+      moments_(moments),
+      rate_(options.rate * rate_factor) {
+  if (moments_.count == 0) forget();
+}
+
+void AdamRun::forget() {
+  moments_.first.assign(z_.size(), 0.0);
+  moments_.second.assign(z_.size(), 0.0);
+  moments_.count = 0;
+}
 
 // the factor on a gradient of this norm: it is no longer than clip times the median of those before
 double AdamRun::clipped(double norm) {
@@ -51,9 +59,7 @@ void AdamRun::step(bool ok, double cost, const std::vector<double>& gradient,
     first_ = cost_;
     worse_ = 0;
     rate_ /= 2;
-    std::fill(m_.begin(), m_.end(), 0.0);
-    std::fill(v_.begin(), v_.end(), 0.0);
-    count_ = 0;
+    forget();
   }
   const std::vector<double>& g = back ? best_gradient_ : gradient;
   if (g.empty()) return;
@@ -64,16 +70,17 @@ void AdamRun::step(bool ok, double cost, const std::vector<double>& gradient,
   if (norm == 0) return;
   const double factor = clipped(norm);
 
-  count_++;
-  const double b1 = options_->beta1, b2 = options_->beta2, c1 = 1 - std::pow(b1, count_),
-               c2 = 1 - std::pow(b2, count_);
+  moments_.count++;
+  std::vector<double>&m = moments_.first, &v = moments_.second;
+  const double b1 = options_->beta1, b2 = options_->beta2, c1 = 1 - std::pow(b1, moments_.count),
+               c2 = 1 - std::pow(b2, moments_.count);
   for (size_t i = 0; i < g.size(); i++) {
     // in units of the scale; relative to the whole gradient, so that eps has no unit
     const double x = factor * g[i] * scale[i];
-    m_[i] = b1 * m_[i] + (1 - b1) * x;
-    v_[i] = b2 * v_[i] + (1 - b2) * x * x;
+    m[i] = b1 * m[i] + (1 - b1) * x;
+    v[i] = b2 * v[i] + (1 - b2) * x * x;
     const double eps = 1e-8 * norm;
-    z_[i] -= rate_ * scale[i] * (m_[i] / c1) / (std::sqrt(v_[i] / c2) + eps);
+    z_[i] -= rate_ * scale[i] * (m[i] / c1) / (std::sqrt(v[i] / c2) + eps);
   }
   variables.clip(z_);
 }

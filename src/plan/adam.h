@@ -12,13 +12,16 @@ namespace diffmj {
 
 class AdamRun {
  public:
-  AdamRun(std::vector<double> start, const PlanOptions& options);
+  // moments: those it goes on with; empty ones: none
+  AdamRun(std::vector<double> start, const PlanOptions& options, const AdamMoments& moments = {},
+          double rate_factor = 1);
 
   const std::vector<double>& z() const { return z_; }  // where to evaluate next
   bool alive() const { return alive_; }
   bool has_best() const { return !best_.empty(); }
   const std::vector<double>& best() const { return best_; }
   double cost() const { return cost_; }
+  const AdamMoments& moments() const { return moments_; }
 
   // What was found at z; gradient is empty if it was not asked for. Where the rollout diverged, or
   // three iterates in a row were worse than the first, the run goes back to its best iterate and
@@ -28,14 +31,15 @@ class AdamRun {
 
  private:
   double clipped(double norm);
+  void forget();  // the moments
 
   const PlanOptions* options_;
-  std::vector<double> z_, best_, best_gradient_, m_, v_, norms_;
+  std::vector<double> z_, best_, best_gradient_, norms_;
+  AdamMoments moments_;
   double cost_ = std::numeric_limits<double>::infinity();
   double first_ = std::numeric_limits<double>::quiet_NaN();  // cost where it began, or went back to
   double rate_;
   int worse_ = 0;  // iterates in a row worse than that
-  int count_ = 0;  // steps in m and v
   bool alive_ = true;
 };
 

@@ -113,6 +113,7 @@ Cost::Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost>
 }
 
 int Cost::nterm() const { return static_cast<int>(bound_->terms.size() + bound_->own.size()); }
+bool Cost::has_own() const { return !bound_->own.empty(); }
 const std::vector<std::string>& Cost::observables() const { return bound_->names; }
 bool Cost::sensors() const { return bound_->sensors; }
 

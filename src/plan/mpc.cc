@@ -10,6 +10,7 @@
 #include "diffmj/state.h"
 #include "mj/view.h"
 #include "plan/noise.h"
+#include "plan/objective.h"
 #include "record/input.h"
 #include "record/trajectory.h"
 
@@ -46,6 +47,13 @@ void require_run(const Planner& planner, const Model& execution, const RolloutIn
   if (!(o.latency >= 0 && std::isfinite(o.latency))) fail("latency is not a number >= 0");
   if (!(o.plan_seconds >= 0 && std::isfinite(o.plan_seconds))) {
     fail("plan_seconds is not a number >= 0");
+  }
+  if (!(o.predict_timestep >= 0 && std::isfinite(o.predict_timestep))) {
+    fail("predict_timestep is not a number >= 0");
+  }
+  if (o.predict_timestep > 0 && m.is_adaptive()) {
+    fail(std::string("predict_timestep is not there with integrator ") +
+         integrator_name(m.integrator()) + "; leave it at 0");
   }
   if (!(o.ctrl_noise >= 0 && std::isfinite(o.ctrl_noise))) fail("ctrl_noise is not a number >= 0");
   if (!o.disturbance.empty() && o.disturbance.size() != at(o.nstep) * at(6 * execution.nbody())) {
@@ -117,6 +125,7 @@ class Loop {
   Loop(Planner& planner, const Model& execution, const RolloutInput& start, const MpcOptions& o)
       : planner_(planner),
         execution_(execution),
+        predicting_(with_timestep(planner.model(), o.predict_timestep)),
         start_(start),
         o_(o),
         schedule_(planner.model(), start.ctrl),
@@ -215,7 +224,7 @@ class Loop {
   // Makes a plan and puts it into the schedule; the step at which the next is due.
   int plan() {
     const auto clock = Clock::now();
-    const Model& m = planner_.model();
+    const Model& m = predicting_;
     MpcPlan record{.step = run_.nstep, .expected = o_.realtime ? expected_ : 0};
     RolloutInput from = state(start_);
     // the state at which the plan will be ready
@@ -312,6 +321,7 @@ class Loop {
 
   Planner& planner_;
   const Model& execution_;
+  Model predicting_;
   const RolloutInput& start_;
   const MpcOptions& o_;
   Schedule schedule_;

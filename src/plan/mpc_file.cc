@@ -7,7 +7,7 @@
 namespace diffmj {
 namespace {
 
-constexpr const char* kTitle = "diffmj run 1";
+constexpr const char* kTitle = "diffmj run 2";
 
 // a message is the rest of a line
 std::string one_line(std::string text) {
@@ -67,6 +67,9 @@ void write_memory(ExactWriter& file, const MpcMemory& x) {
   file.numbers("last", x.planner.last);
   file.stream() << "population " << x.planner.population.size() << "\n";
   for (const std::vector<double>& z : x.planner.population) file.numbers("z", z);
+  file.stream() << "moments " << x.planner.moments.count << "\n";
+  file.numbers("first", x.planner.moments.first);
+  file.numbers("second", x.planner.moments.second);
   file.stream() << "controls " << x.controls.size() << "\n";
   for (const MpcMemory::Controls& c : x.controls) {
     file.numbers("times", std::vector{c.from, c.begin});
@@ -87,6 +90,9 @@ MpcMemory read_memory(ExactReader& file) {
   out.planner.last = file.numbers("last");
   int n = file.count("population");
   for (int i = 0; i < n; i++) out.planner.population.push_back(file.numbers("z"));
+  out.planner.moments.count = file.count("moments");
+  out.planner.moments.first = file.numbers("first");
+  out.planner.moments.second = file.numbers("second");
   n = file.count("controls");
   for (int i = 0; i < n; i++) {
     const std::vector<double> times = file.numbers("times");

@@ -1,5 +1,6 @@
 #include "plan/noise.h"
 
+#include <Eigen/Core>
 #include <cmath>
 #include <numbers>
 
@@ -63,12 +64,13 @@ void ColoredNoise::add(RandomNormal& random, double scale, int width, double* x)
     for (size_t i = 0; i < n; i++) x[i * stride] += factor * (sum += random.next());
     return;
   }
-  std::vector<double> out(n, 0.0);
-  for (size_t i = 0; i < n; i++) {
-    const double w = random.next();
-    for (size_t k = i; k < n; k++) out[k] += h_[k - i] * w;
+  Eigen::VectorXd out = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(n));
+  const Eigen::Map<const Eigen::VectorXd> h(h_.data(), out.size());
+  for (Eigen::Index i = 0; i < out.size(); i++) {
+    const Eigen::Index rest = out.size() - i;
+    out.tail(rest) += random.next() * h.head(rest);
   }
-  for (size_t i = 0; i < n; i++) x[i * stride] += factor * out[i];
+  for (size_t i = 0; i < n; i++) x[i * stride] += factor * out[static_cast<Eigen::Index>(i)];
 }
 
 }  // namespace diffmj

@@ -1,5 +1,7 @@
 #include "plan/objective.h"
 
+#include <mujoco/mujoco.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +18,13 @@ namespace {
 constexpr int kChunk = 64;
 
 }  // namespace
+
+Model with_timestep(const Model& model, double timestep) {
+  if (timestep == 0 || timestep == model.timestep()) return model;
+  mjModel numbers = *model.mj();  // of the pointers
+  numbers.opt.timestep = timestep;
+  return model.with_numbers(&numbers);
+}
 
 PlanObjective::PlanObjective(const Model& model, Cost cost, const PlanOptions& options)
     : model_(model), cost_(std::move(cost)), options_(options), variables_(model, options) {}
@@ -53,83 +62,85 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
     poses_.resize(count);
     evaluations_.resize(count);
   }
-  StopSignal never({});
-  parallel_for(n, options_.nthread, never, [&](int i, StopSignal&) {
-    const auto k = static_cast<size_t>(i);
-    fill(begin + i, z_[k]);
-    variables_.inputs(z_[k], inputs_[k]);
+  const auto value_of = [&](size_t k) -> Value& { return out[static_cast<size_t>(begin) + k]; };
+  StopSignal stop(interrupted);
+  const auto each = [&](const std::function<void(size_t)>& fn) {
+    parallel_for(n, options_.nthread, stop,
+                 [&](int i, StopSignal&) { fn(static_cast<size_t>(i)); });
+    if (stop.stopped()) throw Interrupted("plan: interrupted");
+  };
+  // from decision variables to values in one go, and no thread waits for another; but own costs
+  // take all trajectories at once
+  const bool own = cost_.has_own();
+  each([&](size_t k) {
+    fill(begin + static_cast<int>(k), z_[k]);
+    roll_out(k, gradient, interrupted);
+    if (own) return;
+    cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, gradient, {&evaluations_[k], 1},
+                   1);
+    finish(k, gradient, value_of(k), interrupted);
   });
-  std::vector<RolloutInput> inputs;
-  inputs.reserve(count);
-  for (size_t k = 0; k < count; k++) {
-    inputs.push_back({.qpos = qpos_,
-                      .qvel = options_.velocity ? inputs_[k].qvel : qvel_,
-                      .act = act_,
-                      .ctrl = options_.controls ? inputs_[k].ctrl : ctrl_,
-                      .qfrc_applied = options_.forces ? inputs_[k].qfrc_applied : qfrc_,
-                      .xfrc_applied = xfrc_,
-                      .mocap_pos = mocap_pos_,
-                      .mocap_quat = mocap_quat_,
-                      .time = time_});
-  }
-  const std::span<Trajectory> trajectories = std::span(trajectories_).first(count);
-  rollout_batch_into(model_, inputs, options_.horizon,
-                     {.nthread = options_.nthread,
+  if (!own) return;
+  cost_.evaluate(model_, std::span(trajectories_).first(count), std::span(poses_).first(count),
+                 gradient, std::span(evaluations_).first(count), options_.nthread);
+  each([&](size_t k) { finish(k, gradient, value_of(k), interrupted); });
+}
+
+void PlanObjective::roll_out(size_t k, bool gradient, const std::function<bool()>& interrupted) {
+  PlanInputs& of_plan = inputs_[k];
+  variables_.inputs(z_[k], of_plan);
+  const RolloutInput input{.qpos = qpos_,
+                           .qvel = options_.velocity ? of_plan.qvel : qvel_,
+                           .act = act_,
+                           .ctrl = options_.controls ? of_plan.ctrl : ctrl_,
+                           .qfrc_applied = options_.forces ? of_plan.qfrc_applied : qfrc_,
+                           .xfrc_applied = xfrc_,
+                           .mocap_pos = mocap_pos_,
+                           .mocap_quat = mocap_quat_,
+                           .time = time_};
+  rollout_batch_into(model_, {&input, 1}, options_.horizon,
+                     {.nthread = 1,
                       .interrupted = interrupted,
                       .sensors = cost_.sensors(),
                       .observables = cost_.observables(),
-                      .poses = std::span(poses_).first(count),
+                      .poses = {&poses_[k], 1},
                       .keep_stages = gradient},
-                     trajectories);
-  cost_.evaluate(model_, trajectories, std::span(poses_).first(count), gradient,
-                 std::span(evaluations_).first(count), options_.nthread);
-  for (size_t k = 0; k < count; k++) {
-    Value& value = out[static_cast<size_t>(begin) + k];
-    value.cost = evaluations_[k].total;
-    value.terms = evaluations_[k].terms;
-    value.ok = trajectories[k].ok() && std::isfinite(value.cost);
-    value.message =
-        trajectories[k].ok() ? (value.ok ? "" : "the cost is not finite") : trajectories[k].message;
-  }
-  if (gradient) pull_back(begin, trajectories, out, interrupted);
+                     {&trajectories_[k], 1});
 }
 
-void PlanObjective::pull_back(int begin, std::span<Trajectory> trajectories,
-                              std::vector<Value>& out, const std::function<bool()>& interrupted) {
-  // those that are good, in front
-  std::vector<size_t> good;
-  std::vector<Cotangents> cotangents;
-  for (size_t k = 0; k < trajectories.size(); k++) {
-    if (!out[static_cast<size_t>(begin) + k].ok) continue;
-    if (good.size() < k) trajectories[good.size()] = std::move(trajectories[k]);
-    good.push_back(k);
-    cotangents.push_back(evaluations_[k].bars.view());
-  }
-  const std::vector<Gradient> gradients =
-      rollout_pullback_batch(model_, trajectories.first(good.size()), cotangents,
-                             {.nthread = options_.nthread, .interrupted = interrupted});
+void PlanObjective::finish(size_t k, bool gradient, Value& value,
+                           const std::function<bool()>& interrupted) {
+  const Trajectory& t = trajectories_[k];
+  value.cost = evaluations_[k].total;
+  value.terms = evaluations_[k].terms;
+  value.gradient.clear();
+  value.ok = t.ok() && std::isfinite(value.cost);
+  value.message = t.ok() ? (value.ok ? "" : "the cost is not finite") : t.message;
+  if (gradient && value.ok) pull_back(k, value, interrupted);
+}
+
+void PlanObjective::pull_back(size_t k, Value& value, const std::function<bool()>& interrupted) {
+  const CostBars& cost_bars = evaluations_[k].bars;
+  const Cotangents cotangents = cost_bars.view();
+  const Gradient gradient =
+      std::move(rollout_pullback_batch(model_, {&trajectories_[k], 1}, {&cotangents, 1},
+                                       {.nthread = 1, .interrupted = interrupted})[0]);
+  const auto sum = [](const std::vector<double>& a, const std::vector<double>& b,
+                      std::vector<double>& to) {
+    to = a;
+    for (size_t j = 0; j < b.size(); j++) to[j] += b[j];
+  };
   PlanInputs bars;
   std::vector<double> scratch;
-  for (size_t i = 0; i < good.size(); i++) {
-    const size_t k = good[i];
-    Value& value = out[static_cast<size_t>(begin) + k];
-    const auto sum = [](const std::vector<double>& a, const std::vector<double>& b,
-                        std::vector<double>& to) {
-      to = a;
-      for (size_t j = 0; j < b.size(); j++) to[j] += b[j];
-    };
-    sum(gradients[i].ctrl, evaluations_[k].bars.ctrl, bars.ctrl);
-    sum(gradients[i].qfrc_applied, evaluations_[k].bars.qfrc_applied, bars.qfrc_applied);
-    bars.qvel = gradients[i].qvel;
-    value.gradient.assign(variables_.size(), 0.0);
-    variables_.pullback(z_[k], bars, value.gradient, scratch);
-    value.ok =
-        gradients[i].message.empty() && std::all_of(value.gradient.begin(), value.gradient.end(),
-                                                    [](double x) { return std::isfinite(x); });
-    if (!value.ok) {
-      value.message =
-          gradients[i].message.empty() ? "the gradient is not finite" : gradients[i].message;
-    }
+  sum(gradient.ctrl, cost_bars.ctrl, bars.ctrl);
+  sum(gradient.qfrc_applied, cost_bars.qfrc_applied, bars.qfrc_applied);
+  bars.qvel = gradient.qvel;
+  value.gradient.assign(variables_.size(), 0.0);
+  variables_.pullback(z_[k], bars, value.gradient, scratch);
+  value.ok = gradient.message.empty() && std::all_of(value.gradient.begin(), value.gradient.end(),
+                                                     [](double x) { return std::isfinite(x); });
+  if (!value.ok) {
+    value.message = gradient.message.empty() ? "the gradient is not finite" : gradient.message;
   }
 }
 

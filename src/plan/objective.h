@@ -11,6 +11,9 @@
 
 namespace diffmj {
 
+// The model with this timestep [s]; 0: its own.
+Model with_timestep(const Model& model, double timestep);
+
 class PlanObjective {
  public:
   PlanObjective(const Model& model, Cost cost, const PlanOptions& options);
@@ -38,8 +41,10 @@ class PlanObjective {
  private:
   void evaluate_chunk(int begin, int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                       const std::function<bool()>& interrupted);
-  void pull_back(int begin, std::span<Trajectory> trajectories, std::vector<Value>& out,
-                 const std::function<bool()>& interrupted);
+  // Of number k of a chunk: its rollout; its value from the cost; the gradient.
+  void roll_out(size_t k, bool gradient, const std::function<bool()>& interrupted);
+  void finish(size_t k, bool gradient, Value& value, const std::function<bool()>& interrupted);
+  void pull_back(size_t k, Value& value, const std::function<bool()>& interrupted);
 
   Model model_;
   Cost cost_;

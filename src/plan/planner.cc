@@ -55,6 +55,7 @@ void require_options(const Model& model, const PlanOptions& o) {
   require(o.elites <= o.samples, "elites is " + std::to_string(o.elites) +
                                      ", expected at most samples = " + std::to_string(o.samples));
   require_positive("rate", o.rate);
+  require_positive("rate_factor", o.rate_factor);
   require_positive("sigma", o.sigma, true);
   require_positive("clip", o.clip, true);
   require_positive("seconds", o.seconds, true);
@@ -75,13 +76,6 @@ void require_options(const Model& model, const PlanOptions& o) {
               "; set the interval of the model (AdaptiveOptions::interval)");
 }
 
-Model with_timestep(const Model& model, double timestep) {
-  if (timestep == 0 || timestep == model.timestep()) return model;
-  mjModel numbers = *model.mj();  // of the pointers
-  numbers.opt.timestep = timestep;
-  return model.with_numbers(&numbers);
-}
-
 }  // namespace
 
 struct Planner::State {
@@ -93,6 +87,7 @@ struct Planner::State {
   long count = 0;  // plans made: each has its own noise
   Numbers last;    // decision variables of the last plan; empty: none yet
   std::vector<Numbers> population;
+  AdamMoments moments;  // with keep_moments
 
   // of the plan that is being made
   const PlanRun* run = nullptr;
@@ -113,7 +108,7 @@ struct Planner::State {
   }
   void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
   Numbers sample(const Numbers& center, double sigma, int round, int number) const;
-  void refine(const std::vector<AdamRun*>& runs, int iterations);
+  void refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on = false);
   void by_gradient(const Numbers& nominal);
   void by_sampling(Numbers nominal);
   void by_both(const Numbers& nominal);
@@ -137,6 +132,8 @@ std::string Planner::State::fingerprint() const {
                          o.beta1,
                          o.beta2,
                          o.clip,
+                         static_cast<double>(o.keep_moments),
+                         o.rate_factor,
                          static_cast<double>(o.starts),
                          static_cast<double>(o.samples),
                          static_cast<double>(o.noise),
@@ -199,9 +196,10 @@ Numbers Planner::State::sample(const Numbers& center, double sigma, int round, i
   return z;
 }
 
-// Goes on with Adam from several starts at once.
-void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations) {
-  for (int i = 0; i <= iterations && !time_is_up(); i++) {
+// Iterations of Adam, of several runs at once; goes_on: they are refined again, and what the last
+// iterate is worth is found then.
+void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on) {
+  for (int i = 0; i < iterations + (goes_on ? 0 : 1) && !time_is_up(); i++) {
     std::vector<AdamRun*> live;
     for (AdamRun* x : runs) {
       if (x->alive()) live.push_back(x);
@@ -219,13 +217,15 @@ void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations) {
 }
 
 void Planner::State::by_gradient(const Numbers& nominal) {
-  std::vector<AdamRun> runs = {AdamRun(nominal, options)};
+  std::vector<AdamRun> runs = {AdamRun(nominal, options, moments)};
   for (int i = 1; i < options.starts; i++) {
-    runs.emplace_back(sample(nominal, options.sigma, 0, i), options);
+    runs.emplace_back(sample(nominal, options.sigma, 0, i), options, AdamMoments(),
+                      std::pow(options.rate_factor, i));
   }
   std::vector<AdamRun*> all;
   for (AdamRun& x : runs) all.push_back(&x);
   refine(all, options.iterations);
+  if (options.keep_moments) moments = runs[0].moments();
 }
 
 void Planner::State::by_sampling(Numbers nominal) {
@@ -267,22 +267,22 @@ void Planner::State::by_sampling(Numbers nominal) {
 // Samples around the best plan, and Adam from the warm start and the best few of them. Later rounds
 // go on with these runs, each with its momentum; one that no longer helps makes room for the best
 // of the new samples. They have more of what lowered the cost more per rollout, samples or
-// gradients, and more samples where neither did. While the cost falls, samples are of several
-// sizes: large ones leave the valley, small ones descend in it.
+// gradients, and more samples where neither did; what samples found is always refined. While the
+// cost falls, samples are of several sizes: large ones leave the valley, small ones descend in it.
 void Planner::State::by_both(const Numbers& nominal) {
   struct Run {
     AdamRun adam;
     int stale = 0;  // rounds in which its best hardly fell
   };
   std::vector<Run> runs;
-  double balance = 1;  // times samples, and iterations divided by it
+  double balance = 1;  // times samples; below 1 also iterations divided by it
   bool stuck = true;   // no run gets better
   for (int round = 0; round < options.rounds && !time_is_up(); round++) {
     const auto scaled = [](int n, double by) {
       return n == 0 ? 0 : std::max(1, static_cast<int>(std::lround(n * by)));
     };
     const int nsample = scaled(options.samples, balance),
-              iterations = scaled(options.iterations, 1 / balance);
+              iterations = scaled(options.iterations, 1 / std::min(balance, 1.0));
     // the warm start, the population, and samples around the best
     std::vector<Numbers> kept = {best.empty() ? nominal : best};
     if (round == 0) kept.insert(kept.end(), population.begin(), population.end());
@@ -319,7 +319,7 @@ void Planner::State::by_both(const Numbers& nominal) {
       all.push_back(&x.adam);
       costs.push_back(x.adam.cost());
     }
-    refine(all, iterations);
+    refine(all, iterations, iterations > 0 && round + 1 < options.rounds);
     for (size_t k = 0; k < runs.size(); k++) {
       const bool fell = !(costs[k] - runs[k].adam.cost() < kFall * std::abs(costs[k]));
       runs[k].stale = fell ? 0 : runs[k].stale + 1;
@@ -410,16 +410,21 @@ void Planner::shift(double seconds) {
   const double steps = seconds / s.objective.model().interval();
   if (!s.last.empty()) s.variables().shift(steps, s.last);
   for (Numbers& z : s.population) s.variables().shift(steps, z);
+  if (s.moments.count > 0) {
+    s.variables().shift_moments(steps, s.moments.first);
+    s.variables().shift_moments(steps, s.moments.second);
+  }
 }
 
 void Planner::reset() {
   state_->last.clear();
   state_->population.clear();
+  state_->moments = {};
   state_->count = 0;
 }
 
 PlannerMemory Planner::memory() const {
-  return {state_->count, state_->last, state_->population, state_->fingerprint()};
+  return {state_->count, state_->last, state_->population, state_->moments, state_->fingerprint()};
 }
 
 void Planner::restore(const PlannerMemory& memory) {
@@ -428,6 +433,7 @@ void Planner::restore(const PlannerMemory& memory) {
   state_->count = memory.count;
   state_->last = memory.last;
   state_->population = memory.population;
+  state_->moments = memory.moments;
 }
 
 }  // namespace diffmj

@@ -114,12 +114,16 @@ void PlanVariables::clip(Vec z) const {
 }
 
 void PlanVariables::shift(double steps, Vec z) const {
+  shift_moments(steps, z);
+  clip(z);
+}
+
+void PlanVariables::shift_moments(double steps, Vec z) const {
   const auto knots = static_cast<size_t>(spline_.knots());
   if (nu_ > 0) spline_.shift(steps, nu_, z.first(knots * static_cast<size_t>(nu_)));
   if (nforce_ > 0) {
     spline_.shift(steps, nforce_, z.subspan(force_, knots * static_cast<size_t>(nforce_)));
   }
-  clip(z);
 }
 
 void PlanVariables::add_noise(RandomNormal& random, double sigma, Vec z) const {

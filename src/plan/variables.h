@@ -37,7 +37,9 @@ class PlanVariables {
 
   // Into the bounds.
   void clip(Vec z) const;
+  // Earlier by so many steps, the last row held; shift_moments() does not clip.
   void shift(double steps, Vec z) const;
+  void shift_moments(double steps, Vec moments) const;
   void add_noise(RandomNormal& random, double sigma, Vec z) const;
 
  private:

@@ -197,6 +197,10 @@ void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& prob
     analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, bar.row_params, workspace);
     return;
   }
+  if (!bar.params.any()) {
+    analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, {&bar.params, 1}, workspace);
+    return;
+  }
   const ParameterBar rest = oracle_parameters(impl.mj(), bar.params, problem.sensor_bar),
                      own = analytic_parameters(impl.mj(), bar.params, problem.sensor_bar);
   analytic_pullback(impl, problem, multipliers, bar.x, bar.ctrl, {&own, 1}, workspace);

@@ -57,6 +57,34 @@ TEST(Adam, GoesBackFromADivergence) {
   EXPECT_FALSE(lost.alive());
 }
 
+// One run of six steps, and two of three that share their moments, arrive at the same place.
+TEST(Adam, GoesOnWithMomentsThatWereKept) {
+  const Problem p;
+  const auto steps = [&](AdamRun& run, int n) {
+    for (int i = 0; i < n; i++) {
+      const double x = run.z()[0];
+      run.step(true, x * x, {2 * x}, p.variables);
+    }
+  };
+  AdamRun whole({3.0}, p.options), first({3.0}, p.options);
+  steps(whole, 6);
+  steps(first, 3);
+  AdamRun second(first.z(), p.options, first.moments());
+  EXPECT_EQ(second.moments().count, 3);
+  steps(second, 3);
+  EXPECT_EQ(second.z(), whole.z());
+  AdamRun forgetful(first.z(), p.options);
+  steps(forgetful, 3);
+  EXPECT_NE(forgetful.z(), whole.z());
+}
+
+TEST(Adam, HasAShareOfTheRate) {
+  const Problem p;
+  AdamRun run({1.0}, p.options, {}, 0.25);
+  run.step(true, 5, {2.0}, p.variables);
+  EXPECT_NEAR(run.z()[0], 1 - p.step / 4, 1e-6);
+}
+
 TEST(Adam, EndsWithAnIterateWithoutGradient) {
   const Problem p;
   AdamRun run({1.0}, p.options);

@@ -120,6 +120,40 @@ TEST(RunMpc, InRealTimePlansFromWhereTheStateWillBe) {
   }
 }
 
+// The prediction has a timestep of its own: that of the execution leads exactly to where the plan
+// begins, that of the coarse planning model does not.
+TEST(RunMpc, PredictsWithATimestepOfItsOwn) {
+  const Model m = Model::from_xml(kArm);
+  for (const double timestep : {0.0, 0.005}) {
+    SCOPED_TRACE(timestep);
+    PlanOptions o = options(2);
+    o.timestep = 0.02;
+    o.horizon = 15;
+    Planner planner(m, reach(m), o);
+    const MpcRun run = run_mpc(planner, m, {.qpos = Vector{0.3, 0.2}, .ctrl = Vector{1, 0.5}},
+                               {.nstep = 24,
+                                .execute = 12,
+                                .realtime = true,
+                                .plan_seconds = 0.06,
+                                .predict_timestep = timestep});
+    ASSERT_EQ(run.plans.size(), 2U);
+    EXPECT_NEAR(run.plans[0].time, 0.06, 1e-12);
+    // the plan's cost is that of a plan from the state that was reached then
+    const Vector qpos(&run.qpos[12 * 2], &run.qpos[13 * 2]),
+        qvel(&run.qvel[12 * 2], &run.qvel[13 * 2]);
+    Planner again(m, reach(m), o);
+    const double cost =
+        again.plan({.qpos = qpos, .qvel = qvel, .ctrl = Vector{1, 0.5}, .time = 0.06}).cost;
+    if (timestep > 0) {
+      EXPECT_EQ(run.plans[0].cost, cost);
+    } else {
+      EXPECT_NE(run.plans[0].cost, cost);
+    }
+  }
+  Planner planner(m, reach(m), options(2));
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.nstep = 8, .predict_timestep = -1}), InputError);
+}
+
 TEST(RunMpc, KeepsWhatWasDoneWhenInterruptedAndGoesOn) {
   const Model m = Model::from_xml(kArm);
   Planner planner(m, reach(m), options());
