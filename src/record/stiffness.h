@@ -3,13 +3,12 @@
 #ifndef DIFFMJ_RECORD_STIFFNESS_H_
 #define DIFFMJ_RECORD_STIFFNESS_H_
 
-#include <complex>
 #include <string>
 #include <vector>
 
 #include "diffmj/rollout.h"
 #include "integrate/stability.h"
-#include "setup/model_impl.h"
+#include "record/stiffness_cause.h"
 #include "setup/workspace_lease.h"
 
 namespace diffmj {
@@ -34,30 +33,13 @@ class Stiffness {
   void warn(double duration, bool constant, std::vector<Warning>& warnings);
 
  private:
-  // The first state after a look at which the limit counted; the last of them.
-  struct Mode {
-    int interval = -1;
-    double time = 0;
-    std::vector<double> qpos, qvel, act, ctrl, qacc;  // nq, nv, na, nu, nv
-    CVec qfrc_applied, xfrc_applied;
-    std::vector<double> direction;  // 2 nv + na
-    std::complex<double> eigenvalue;
-    double limit = 0;  // [s]
-  };
-  struct Cause {
-    std::string what, remedy;
-  };
-
   void remember(int i, const StepStart& start, const IntervalInput& in);
-  bool is_activation(int& which);
-  Cause find_cause();
-  std::string constraint_name(int row) const;
 
   const Model& model_;
   const ModelImpl& impl_;
   Workspace& workspace_;
   Stability stability_;
-  Mode mode_;
+  StiffMode mode_;  // the first state after a look at which the limit counted; the last of them
   bool remembers_ = false;     // mode_ is of the last look
   bool limits_ = false;        // the next step
   int first_ = -1;             // interval of the first such step
