@@ -10,13 +10,6 @@
 #include "record/rollout_into.h"
 
 namespace diffmj {
-namespace {
-
-// Rollouts that are held in memory at once.
-constexpr int kChunk = 64;
-
-}  // namespace
-
 PlanObjective::PlanObjective(const Model& model, Cost cost, const PlanOptions& options)
     : model_(model), cost_(std::move(cost)), options_(options), variables_(model, options) {}
 
@@ -37,13 +30,26 @@ void PlanObjective::set_start(const RolloutInput& start) {
 void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                              const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
-  for (int begin = 0; begin < n; begin += kChunk) {
-    evaluate_chunk(begin, std::min(kChunk, n - begin), fill, gradient, out, interrupted);
+  for (int begin = 0; begin < n; begin += kMost) {
+    evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, out, interrupted);
   }
 }
 
-void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool gradient,
-                                   std::vector<Value>& out,
+void PlanObjective::evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,
+                                  const std::function<bool()>& interrupted) {
+  out.resize(static_cast<size_t>(n));
+  evaluate_chunk(0, n, fill, law, false, out, interrupted);
+}
+
+void PlanObjective::swap(int i, Rolled& x) {
+  const auto k = static_cast<size_t>(i);
+  std::swap(z_[k], x.z);
+  std::swap(trajectories_[k], x.trajectory);
+  std::swap(poses_[k], x.poses);
+}
+
+void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law& law,
+                                   bool gradient, std::vector<Value>& out,
                                    const std::function<bool()>& interrupted) {
   const auto count = static_cast<size_t>(n);
   if (z_.size() < count) {
@@ -73,14 +79,22 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
                       .time = time_});
   }
   const std::span<Trajectory> trajectories = std::span(trajectories_).first(count);
+  BatchControlLaw follow;
+  if (law) {
+    follow = [&](int i, const LawInput& in, Vec ctrl) {
+      std::vector<double>& z = z_[static_cast<size_t>(i)];
+      law(i, in, z);
+      variables_.spline().row(z, model_.nu(), in.step, ctrl);
+    };
+  }
   rollout_batch_into(model_, inputs, options_.horizon,
                      {.nthread = options_.nthread,
                       .interrupted = interrupted,
                       .sensors = cost_.sensors(),
                       .observables = cost_.observables(),
                       .poses = std::span(poses_).first(count),
-                      .keep_stages = gradient},
-                     trajectories);
+                      .keep_stages = gradient || law},
+                     trajectories, follow);
   cost_.evaluate(model_, trajectories, std::span(poses_).first(count), gradient,
                  std::span(evaluations_).first(count), options_.nthread);
   for (size_t k = 0; k < count; k++) {

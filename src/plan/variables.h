@@ -23,6 +23,9 @@ class PlanVariables {
 
   size_t size() const { return scale_.size(); }
   CVec scale() const { return scale_; }
+  CVec low() const { return low_; }
+  CVec high() const { return high_; }
+  const Spline& spline() const { return spline_; }
 
   // 0, or what is next to it within the bounds.
   std::vector<double> zero() const;
