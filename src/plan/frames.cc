@@ -15,7 +15,7 @@ struct FrameSource {
   const Observable* position = nullptr;  // null: fixed
   const Observable* rotation = nullptr;  // null: not needed
   int id = 0;
-  int body = 0;  // that carries it
+  int body = 0;                   // that carries it
   Vector3 pos = Vector3::Zero();  // Frame::pos
   Matrix3 fixed = Matrix3::Identity();
 
@@ -71,8 +71,8 @@ void add_rows(const Matrix3& factor, CVec J, JacobianRows& out) {
   const auto nv = J.size() / 3;
   for (int k = 0; k < 3; k++) {
     for (size_t c = 0; c < nv; c++) {
-      out.add(static_cast<int>(c), factor(k, 0) * J[c] + factor(k, 1) * J[nv + c] +
-                                       factor(k, 2) * J[2 * nv + c]);
+      out.add(static_cast<int>(c),
+              factor(k, 0) * J[c] + factor(k, 1) * J[nv + c] + factor(k, 2) * J[2 * nv + c]);
     }
     out.end_row();
   }

@@ -42,9 +42,9 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
       riccati_(objective.model(), objective.variables(), has_change(objective.cost()),
                objective.cost().sensors()) {
   const Model& model = objective.model();
-  require(!o.forces && !o.velocity,
-          std::string("decides controls alone, not ") + (o.forces ? "forces" : "velocity") +
-              "; leave that out, or use method gradient");
+  require(!o.forces && !o.velocity, std::string("decides controls alone, not ") +
+                                        (o.forces ? "forces" : "velocity") +
+                                        "; leave that out, or use method gradient");
   require(o.controls && model.nu() > 0,
           "decides controls, of which the model has none; add actuators, or use method gradient "
           "with forces or velocity");

@@ -58,7 +58,7 @@ class Ilqr {
   double mu_ = 0, factor_ = 1;
   std::vector<double> A_, B_;
   std::vector<CostExpansion> expansions_;
-  std::vector<std::vector<double>> dx_;            // of every rollout of a search
+  std::vector<std::vector<double>> dx_;             // of every rollout of a search
   std::vector<PlanObjective::Value> values_, all_;  // of a batch, and of an iteration
   std::vector<std::vector<double>> tried_;          // decision variables of all_
   double alpha_ = 0;                                // that was taken

@@ -37,8 +37,8 @@ class PlanObjective {
                 const std::function<bool()>& interrupted = {});
 
   // The same without gradients for controls that follow the state, of at most kMost rollouts: z of
-  // fill is the start, and law(i, in, z) writes the knots of it that the control at a step needs and
-  // no step before did. What was rolled out is there until the next call.
+  // fill is the start, and law(i, in, z) writes the knots of it that the control at a step needs
+  // and no step before did. What was rolled out is there until the next call.
   static constexpr int kMost = 64;  // held in memory at once
   using Law = std::function<void(int i, const LawInput& in, Vec z)>;
   void evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,

@@ -370,18 +370,18 @@ void Planner::State::by_ilqr(const Numbers& nominal) {
   };
   poll();
   double start = seconds();
-  ilqr->run(starts, {.record =
-                         [&](const std::vector<PlanObjective::Value>& found,
-                             const PlanObjective::Fill& z) {
-                           record(found, z, start, false);
-                           start = seconds();
-                         },
-                     .time_is_up =
-                         [&] {
-                           poll();
-                           return time_is_up();
-                         },
-                     .interrupted = run->interrupted});
+  ilqr->run(starts,
+            {.record =
+                 [&](const std::vector<PlanObjective::Value>& found, const PlanObjective::Fill& z) {
+                   record(found, z, start, false);
+                   start = seconds();
+                 },
+             .time_is_up =
+                 [&] {
+                   poll();
+                   return time_is_up();
+                 },
+             .interrupted = run->interrupted});
 }
 
 Planner::Planner(const Model& model, Cost cost, PlanOptions options) {

@@ -43,8 +43,8 @@ class Riccati {
 
  private:
   struct Stage {
-    int begin = 0, end = 0;  // W: knots from begin to end - 1
-    int first_new = 0;       // N: from here on
+    int begin = 0, end = 0;              // W: knots from begin to end - 1
+    int first_new = 0;                   // N: from here on
     std::vector<double> weight, before;  // of W in u_i and in u_(i-1)
     Eigen::VectorXd k;                   // of N
     Matrix K, K_memory;                  // of N in dx and in dz_M

@@ -29,8 +29,7 @@ Eigen::VectorXd coordinate_descent(const Eigen::MatrixXd& H, const Eigen::Vector
   for (int sweep = 0; sweep < 200000; sweep++) {
     double moved = 0;
     for (Eigen::Index i = 0; i < g.size(); i++) {
-      const double to =
-          std::clamp(x[i] - (H.row(i).dot(x) + g[i]) / H(i, i), low[i], high[i]);
+      const double to = std::clamp(x[i] - (H.row(i).dot(x) + g[i]) / H(i, i), low[i], high[i]);
       moved = std::max(moved, std::abs(to - x[i]));
       x[i] = to;
     }
@@ -195,21 +194,20 @@ TEST(GaussNewton, JacobianOfEveryTermMatchesDifferences) {
       };
       const Poses p = poses(m, t, cost.observables());
       JacobianPlace place(m, t, p);
-      const Operation op{.forward = value,
-                         .pullback = [&](const Vector& d, const Vector& r_bar, Vector& bar) {
-                           EXPECT_EQ(d, Vector(d.size()));
-                           JacobianRows rows;
-                           rows.clear();
-                           place.move(i);
-                           residual.jacobian(place, value(d), rows);
-                           ASSERT_EQ(rows.rows(), residual.size());
-                           for (size_t k = 0; k < r_bar.size(); k++) {
-                             for (size_t at = rows.begin[k]; at < rows.begin[k + 1]; at++) {
-                               bar[static_cast<size_t>(rows.column[at])] +=
-                                   r_bar[k] * rows.value[at];
-                             }
-                           }
-                         }};
+      const Operation op{
+          .forward = value, .pullback = [&](const Vector& d, const Vector& r_bar, Vector& bar) {
+            EXPECT_EQ(d, Vector(d.size()));
+            JacobianRows rows;
+            rows.clear();
+            place.move(i);
+            residual.jacobian(place, value(d), rows);
+            ASSERT_EQ(rows.rows(), residual.size());
+            for (size_t k = 0; k < r_bar.size(); k++) {
+              for (size_t at = rows.begin[k]; at < rows.begin[k + 1]; at++) {
+                bar[static_cast<size_t>(rows.column[at])] += r_bar[k] * rows.value[at];
+              }
+            }
+          }};
       EXPECT_TRUE(check_pullback(op, Vector(n + nu), n + nu,
                                  {.tolerance = tolerances().stage, .step = 1e-4, .levels = 8}))
           << cost.names()[0] << " at " << i;
@@ -378,8 +376,8 @@ TEST(Ilqr, SolvesALinearQuadraticProblemInOneIteration) {
     ASSERT_EQ(plan.variables.size(), expected.size());
     for (size_t i = 0; i < expected.size(); i++) {
       EXPECT_NEAR(plan.variables[i], expected[i], 1e-6)
-          << layout.knots << " " << interpolation_name(layout.interpolation) << " "
-          << layout.change << " " << i;
+          << layout.knots << " " << interpolation_name(layout.interpolation) << " " << layout.change
+          << " " << i;
     }
     EXPECT_EQ(plan.history.size(), 2U);
   }
@@ -397,8 +395,8 @@ TEST(Ilqr, KeepsBoundsAndIsOptimalWithinThem) {
     int held = 0;
     for (size_t i = 0; i < expected.size(); i++) {
       EXPECT_NEAR(plan.variables[i], expected[i], 1e-6)
-          << layout.knots << " " << interpolation_name(layout.interpolation) << " "
-          << layout.change << " " << i;
+          << layout.knots << " " << interpolation_name(layout.interpolation) << " " << layout.change
+          << " " << i;
       held += expected[i] == -0.4 || expected[i] == 0.7;
     }
     EXPECT_GT(held, 0);
@@ -527,12 +525,10 @@ TEST(Ilqr, PlansWithAdaptiveSteps) {
 TEST(Ilqr, PlansOneStep) {
   const Model m = linear();
   const Cost cost = quadratic(m, true);
-  const Plan plan = Planner(m, cost,
-                            {.method = PlanMethod::kIlqr,
-                             .horizon = 1,
-                             .iterations = 1,
-                             .regularization = 0})
-                        .plan({});
+  const Plan plan =
+      Planner(m, cost,
+              {.method = PlanMethod::kIlqr, .horizon = 1, .iterations = 1, .regularization = 0})
+          .plan({});
   const Dense x = dense(m, cost, {.horizon = 1});
   const Vector expected = numbers(x.H.ldlt().solve(-x.g));
   for (size_t i = 0; i < 2; i++) EXPECT_NEAR(plan.ctrl[i], expected[i], 1e-6);
