@@ -108,6 +108,7 @@ def draw(results: dict):
                     over, costs.min(0), costs.max(0), color=COLOURS[method], alpha=0.2, lw=0
                 )
                 axis.set(xscale="log", yscale="log")
+                axis.xaxis.set_minor_formatter("")
         column[0].set(title=name, xlabel="time in rollouts, two at once")
         column[1].set(xlabel="computing time [s]")
     for axis in axes[:, 0]:

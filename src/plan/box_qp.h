@@ -3,7 +3,7 @@
 //   min ½ xᵀ H x + gᵀ x,   low ≤ x ≤ high,   H positive definite
 //
 // by projected Newton steps: those of the free variables alone, clamped to the bounds, with
-// Armijo's rule (Tassa, Mansard, Todorov 2014, "Control-limited differential dynamic programming").
+// Armijo's rule [Tassa14].
 //
 //   BoxQp qp;
 //   if (qp.solve(H, g, low, high, x)) qp.solve_free(rhs);

@@ -23,9 +23,9 @@ constexpr std::array<double, 8> kAlphas = {1, 0.5, 0.25, 0.1, 0.03, 0.01, 3e-3, 
 constexpr double kAccept = 1e-4;
 // A decrease below this share of the cost is rounding.
 constexpr double kRounding = 1e-12;
-// Regularization: where it begins to count, its largest, and how it grows and falls (Tassa, Erez,
-// Todorov 2012, "Synthesis and stabilization of complex behaviors": faster and faster).
-constexpr double kLeast = 1e-8, kMost = 1e8, kFactor = 2;
+// Regularization: where it begins to count, its largest, and how it grows and falls, faster and
+// faster ([Tassa12], with a factor of 2 that takes more refused steps).
+constexpr double kLeast = 1e-8, kMost = 1e8, kFactor = 4;
 // From this length on, the step was good, and regularization falls; below the other it was not.
 constexpr double kGood = 0.5, kPoor = 0.25;
 

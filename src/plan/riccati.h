@@ -9,8 +9,8 @@
 //   V_i(dx, dz_M) = min over dz_N of Q_i,     low ≤ z + dz ≤ high                              (2)
 //   dz_N = k + K (dx, dz_M),    rows of K are 0 where a bound holds                            (3)
 //
-// Without knots N_i is z_i, and without a cost of changes M_i is empty: the usual recursion. The
-// minimum is that of Tassa, Mansard, Todorov 2014; docs/derivations/ilqr.md.
+// Without knots N_i is z_i, and without a cost of changes M_i is empty: the usual recursion
+// ([Tassa14]; docs/derivations/ilqr.md).
 #ifndef DIFFMJ_PLAN_RICCATI_H_
 #define DIFFMJ_PLAN_RICCATI_H_
 
