@@ -56,9 +56,9 @@ def measure(timestep: float, nthread: int, seconds: float) -> None:
     times = np.array([plan.seconds for plan in run.plans[1:]])
     torso = np.array(run.qpos)[:, 2].min()
     print(
-        f"{horizon} steps of {1e3 * timestep:g} ms: an iteration is {iteration / rollout:.1f} rollouts"
-        f" ({1e3 * iteration:.1f} ms on one core); in the loop on {nthread} threads a plan takes "
-        f"{1e3 * np.median(times):.1f} ms (fastest {1e3 * times.min():.1f}): "
+        f"{horizon} steps of {1e3 * timestep:g} ms: an iteration is {iteration / rollout:.1f} "
+        f"rollouts ({1e3 * iteration:.1f} ms on one core); in the loop "
+        f"on {nthread} threads a plan takes {1e3 * np.median(times):.1f} ms (fastest {1e3 * times.min():.1f}): "
         f"{REPLAN / np.median(times):.2f} of real time (fastest {REPLAN / times.min():.2f}); "
         f"lowest pelvis {torso:.2f} m of {x.qpos[2]:.2f}, "
         f"cost of the last plan {run.plans[-1].cost:.3g}"

@@ -128,9 +128,12 @@ def main(argv=None):
         final = {method: float(np.median(x["cost"][method][:, -1])) for method in METHODS}
         better = min(final["gradient"], final["sampling"])
         scene, ratio = task.scene.removesuffix(".xml"), final["hybrid"] / better
-        numbers[scene] = final | {"ratio": ratio}
+        by_ilqr = final["ilqr"] / better
+        numbers[scene] = final | {"ratio": ratio, "ilqr_ratio": by_ilqr}
         print(f"{task.name}: " + ", ".join(f"{k} {v:.4g}" for k, v in final.items()))
         checks.below(f"{task.name}: hybrid over the better", ratio, bounds["ratio"][scene])
+        if scene in bounds["ilqr"]:
+            checks.below(f"{task.name}: iLQR over the better", by_ilqr, bounds["ilqr"][scene])
         for method in METHODS:
             for seed, costs in enumerate(x["cost"][method]):
                 pairs = zip(x["grid"], costs, strict=True)

@@ -65,7 +65,8 @@ struct PlanOptions {
   int iterations = 32;
   int rounds = 1;
   // Time budget [s]: no iteration is begun that would end after it, if it takes as long as the one
-  // before. The first always runs. 0: none. Results then depend on the machine.
+  // before. The first always runs, of iLQR after the start's rollout. 0: none. Results then depend
+  // on the machine.
   double seconds = 0;
 
   // Adam.

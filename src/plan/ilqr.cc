@@ -7,10 +7,13 @@
 #include <cmath>
 #include <limits>
 
+#include "base/require.h"
 #include "diffmj/error.h"
+#include "diffmj/sensors.h"
 #include "linearize/jacobians.h"
 #include "plan/bound.h"
 #include "record/trajectory.h"
+#include "stages/sensors/sensors.h"
 
 namespace diffmj {
 namespace {
@@ -57,10 +60,24 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
   require(!model.is_adaptive() || model.options().adaptive.control == Control::kHold,
           "needs controls that are held between rows, but AdaptiveOptions::control is linear; use "
           "hold, or method gradient");
+  require(
+      !model.is_adaptive() || model.options().adaptive.adjoint != Adjoint::kBacksolve,
+      "needs the steps of rollouts, which adjoint backsolve does not keep; use adjoint discrete "
+      "or interpolated");
   if (const auto& own = objective.cost().bound().own; !own.empty()) {
     throw UnsupportedError("Planner: method ilqr needs residuals, which own cost '" + own[0].name +
                            "' has not; use terms instead, or method gradient or hybrid");
   }
+  for (const Cost::Bound::Term& x : objective.cost().bound().terms) {
+    const auto* of = std::get_if<SensorValue>(&x.term.of);
+    if (!of) continue;
+    const std::string why = sensor_obstacle(model.impl(), sensor_range(model, of->sensor).id);
+    if (why.empty()) continue;
+    throw UnsupportedError("Planner: sensor '" + of->sensor + "' has no derivative: " + why +
+                           "; use another, or method sampling");
+  }
+  const auto n = static_cast<double>(model.ntangent()), nu = static_cast<double>(model.nu());
+  require_memory("Planner", 8.0 * o.horizon * (n * (2 * n + 3 * nu) + nu * nu));
   dx_.resize(kBatch, std::vector<double>(static_cast<size_t>(model.ntangent())));
 }
 

@@ -379,7 +379,8 @@ void Planner::State::by_ilqr(const Numbers& nominal) {
              .time_is_up =
                  [&] {
                    poll();
-                   return time_is_up();
+                   // the rollout of the start says nothing about an iteration
+                   return plan.history.size() > 1 && time_is_up();
                  },
              .interrupted = run->interrupted});
 }

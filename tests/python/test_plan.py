@@ -105,7 +105,7 @@ def test_ilqr_says_what_it_does_not_do(sim):
     still = diffmj.Simulator(
         "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
     )
-    with pytest.raises(diffmj.InputError, match="no.* controls|has none"):
+    with pytest.raises(diffmj.InputError, match="the model has no controls"):
         diffmj.Planner(still, [diffmj.JointVelocity()], "ilqr")
 
 
