@@ -58,7 +58,8 @@ def measure(timestep: float, nthread: int, seconds: float) -> None:
     print(
         f"{horizon} steps of {1e3 * timestep:g} ms: an iteration is {iteration / rollout:.1f} "
         f"rollouts ({1e3 * iteration:.1f} ms on one core); in the loop "
-        f"on {nthread} threads a plan takes {1e3 * np.median(times):.1f} ms (fastest {1e3 * times.min():.1f}): "
+        f"on {nthread} threads a plan takes {1e3 * np.median(times):.1f} ms "
+        f"(fastest {1e3 * times.min():.1f}): "
         f"{REPLAN / np.median(times):.2f} of real time (fastest {REPLAN / times.min():.2f}); "
         f"lowest pelvis {torso:.2f} m of {x.qpos[2]:.2f}, "
         f"cost of the last plan {run.plans[-1].cost:.3g}"
