@@ -54,9 +54,9 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
   require(o.knots == 0 || o.interpolation != Interpolation::kCubic,
           "has no cubic splines, whose controls are clipped between knots; use interpolation "
           "linear or zero");
-  require(o.starts <= PlanObjective::kMost, "has at most " + std::to_string(PlanObjective::kMost) +
-                                                " starts, but starts is " +
-                                                std::to_string(o.starts) + "; use fewer");
+  require(o.starts < PlanObjective::kMost,
+          "has at most " + std::to_string(PlanObjective::kMost - 1) + " starts, but starts is " +
+              std::to_string(o.starts) + "; use fewer");
   require(!model.is_adaptive() || model.options().adaptive.control == Control::kHold,
           "needs controls that are held between rows, but AdaptiveOptions::control is linear; use "
           "hold, or method gradient");

@@ -4,12 +4,23 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "base/require.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "record/input.h"
 #include "record/rollout_into.h"
 
 namespace diffmj {
+namespace {
+
+// MuJoCo takes others for 0
+bool controls_are_good(const Trajectory& t) {
+  return std::all_of(t.ctrl.begin(), t.ctrl.end(),
+                     [](double u) { return std::isfinite(u) && std::abs(u) <= kMaxMagnitude; });
+}
+
+}  // namespace
+
 PlanObjective::PlanObjective(const Model& model, Cost cost, const PlanOptions& options)
     : model_(model), cost_(std::move(cost)), options_(options), variables_(model, options) {}
 
@@ -104,6 +115,10 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law
     value.ok = trajectories[k].ok() && std::isfinite(value.cost);
     value.message =
         trajectories[k].ok() ? (value.ok ? "" : "the cost is not finite") : trajectories[k].message;
+    if (law && value.ok && !controls_are_good(trajectories[k])) {
+      value.ok = false;
+      value.message = "the feedback diverged: a control is not finite or exceeds 1e10";
+    }
   }
   if (gradient) pull_back(begin, trajectories, out, interrupted);
 }

@@ -365,6 +365,11 @@ void Planner::State::by_ilqr(const Numbers& nominal) {
   for (int i = 1; i < options.starts; i++) {
     starts.push_back(sample(nominal, options.sigma, 0, i));
   }
+  // the last control of a plan may be a kick, which is no good where it is held: an end without it
+  // is another start
+  if (Numbers released = nominal; !last.empty() && variables().release_end(released)) {
+    starts.push_back(std::move(released));
+  }
   const auto poll = [&] {
     if (stop->poll()) throw Interrupted("plan: interrupted");
   };

@@ -512,6 +512,21 @@ TEST(Ilqr, FeedbackHoldsAPlanThatIsPushed) {
   EXPECT_GT(std::abs(open.qpos.back() - planned.qpos.back()), 0.5);
 }
 
+// MuJoCo takes controls above 1e10 for 0, so that a step to them may seem to lower the cost
+TEST(Ilqr, LeavesOutControlsThatAreTooLarge) {
+  const Model m = Model::from_xml(R"(<mujoco><option timestep="0.02" gravity="0 0 0"/><worldbody>
+    <body><joint name="x" type="slide"/><geom size="0.1" mass="1"/></body></worldbody>
+    <actuator><motor joint="x" gear="1e-12"/></actuator></mujoco>)");
+  // to where only a control of 5e13 brings it
+  const Cost cost(m, {{.of = JointPosition{{}, {1}}}});
+  Planner planner(m, cost, {.method = PlanMethod::kIlqr, .horizon = 10, .iterations = 3});
+  const Plan plan = planner.plan({.qvel = Vector{0.1}});
+  for (const double u : plan.ctrl) EXPECT_LE(std::abs(u), 1e10);
+  EXPECT_GT(plan.ndiverged, 0);
+  EXPECT_NE(plan.message.find("exceeds 1e10"), std::string::npos) << plan.message;
+  (void)planner.plan({.qvel = Vector{0.1}});
+}
+
 TEST(Ilqr, PlansWithAdaptiveSteps) {
   ModelOptions options;
   options.integrator = Integrator::kTsit5;

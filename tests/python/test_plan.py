@@ -89,6 +89,27 @@ def test_ilqr_in_the_loop_reaches_and_goes_on_with_the_same_bits(sim):
     assert np.array_equal(whole.qpos, run.qpos)
 
 
+def test_ilqr_swings_a_pole_up_without_bounds_or_effort():
+    # the last control of each plan is a kick: held while the plan moves on, it would throw the cart
+    pole = diffmj.Simulator(
+        """<mujoco><option timestep="0.02"/><default><geom contype="0" conaffinity="0"/></default>
+        <worldbody><body><joint name="cart" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/>
+        <body><joint name="pole" axis="0 1 0" damping="0.01"/>
+        <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.6" mass="0.2"/></body></body>
+        </worldbody><actuator><motor joint="cart"/></actuator></mujoco>"""
+    )
+    cost = [
+        diffmj.JointPosition(["pole"], target=[np.pi], terminal=5),
+        diffmj.JointVelocity(weight=0.01, terminal=0.5),
+        diffmj.JointPosition(["cart"], weight=0.05),
+    ]
+    planner = diffmj.Planner(pole, cost, "ilqr", horizon=80, iterations=3)
+    run = diffmj.run_mpc(planner, nstep=200, execute=5)
+    assert abs(run.qpos[-1, 1] - np.pi) < 0.01
+    assert abs(run.qpos[-1, 0]) < 0.5
+    assert run.plans[-1].cost < 1e-3
+
+
 def test_ilqr_says_what_it_does_not_do(sim):
     def refused(text, cost=REACH, error=diffmj.InputError, **options):
         with pytest.raises(error, match=text):
@@ -99,7 +120,7 @@ def test_ilqr_says_what_it_does_not_do(sim):
     refused("interpolation linear or zero", knots=5, interpolation="cubic")
     refused("regularization is -1", regularization=-1)
     refused("regularization is nan", regularization=float("nan"))
-    refused("at most 64 starts", starts=65)
+    refused("at most 63 starts", starts=64)
     own = [diffmj.OwnCost(lambda batch: (np.zeros(len(batch)), {}), name="mine")]
     refused("needs residuals, which own cost 'mine' has not", own, diffmj.UnsupportedError)
     still = diffmj.Simulator(
