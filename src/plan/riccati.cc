@@ -9,6 +9,13 @@ namespace {
 // Below this share of its mean diagonal, a Hessian is as good as singular.
 constexpr double kLeastRegularization = 1e-10;
 
+// the upper triangle from the lower one
+void mirror(Matrix& x) {
+  for (Eigen::Index i = 0; i < x.rows(); i++) {
+    for (Eigen::Index j = 0; j < i; j++) x(j, i) = x(i, j);
+  }
+}
+
 Eigen::Index at(size_t i) { return static_cast<Eigen::Index>(i); }
 
 }  // namespace
@@ -86,7 +93,8 @@ void Riccati::expand(const Stage& stage, CVec A_in, CVec B_in, const CostExpansi
   // through the step
   PA_.noalias() = V_.xx * A;
   PB_.noalias() = V_.xx * B;
-  Q_.xx.noalias() = A.transpose() * PA_;
+  Q_.xx.triangularView<Eigen::Lower>() = A.transpose() * PA_;
+  mirror(Q_.xx);
   Q_.x.noalias() = A.transpose() * V_.x;
   Su_x_.noalias() = B.transpose() * PA_;
   Suu_.noalias() = B.transpose() * PB_;
@@ -121,13 +129,12 @@ void Riccati::expand(const Stage& stage, CVec A_in, CVec B_in, const CostExpansi
   Q_.z.segment(shift * nu_, m) += V_.z;
   Q_.zx.middleRows(shift * nu_, m).noalias() += V_.zx * A;
   Q_.zz.block(shift * nu_, shift * nu_, m, m) += V_.zz;
-  PB_.resize(m, nu_);
-  PB_.noalias() = V_.zx * B;
+  MB_.noalias() = V_.zx * B;
   for (int l = 0; l < nknot; l++) {
     const double w = stage.weight[static_cast<size_t>(l)];
     if (w == 0) continue;
-    Q_.zz.block(shift * nu_, l * nu_, m, nu_) += w * PB_;
-    Q_.zz.block(l * nu_, shift * nu_, nu_, m) += w * PB_.transpose();
+    Q_.zz.block(shift * nu_, l * nu_, m, nu_) += w * MB_;
+    Q_.zz.block(l * nu_, shift * nu_, nu_, m) += w * MB_.transpose();
   }
 }
 
@@ -191,28 +198,28 @@ bool Riccati::minimize(CVec z, double regularization, Stage& stage) {
     su_ += g_;
     V_.x.noalias() += stage.K.transpose() * su_;
     V_.x.noalias() += Qx.transpose() * stage.k;
-    PA_.noalias() = zz * stage.K;
-    PA_ += Qx;
-    V_.xx.noalias() += stage.K.transpose() * PA_;
-    V_.xx.noalias() += Qx.transpose() * stage.K;
+    // Kᵀ Qzz K + Kᵀ Qzx + Qzxᵀ K is the symmetric part of Kᵀ (Qzz K + 2 Qzx), which is taken below
+    ZK_.noalias() = zz * stage.K;
+    ZK_ += 2 * Qx;
+    V_.xx.noalias() += stage.K.transpose() * ZK_;
+    ZK_ -= Qx;
     if (m > 0) {
       V_.z.noalias() += stage.K_memory.transpose() * su_;
       V_.z.noalias() += Qm.transpose() * stage.k;
-      V_.zx.noalias() += stage.K_memory.transpose() * PA_;
+      V_.zx.noalias() += stage.K_memory.transpose() * ZK_;
       V_.zx.noalias() += Qm.transpose() * stage.K;
-      PB_.resize(nnew, m);
-      PB_.noalias() = zz * stage.K_memory;
-      PB_ += Qm;
-      V_.zz.noalias() += stage.K_memory.transpose() * PB_;
+      ZM_.noalias() = zz * stage.K_memory;
+      ZM_ += Qm;
+      V_.zz.noalias() += stage.K_memory.transpose() * ZM_;
       V_.zz.noalias() += Qm.transpose() * stage.K_memory;
     }
   }
-  // of rounding; a matrix of its own, for the transpose is read while it is written
+  // the symmetric part; a matrix of its own, for the transpose is read while it is written
   PA_ = V_.xx.transpose();
   V_.xx = 0.5 * (V_.xx + PA_);
   if (m > 0) {
-    PB_ = V_.zz.transpose();
-    V_.zz = 0.5 * (V_.zz + PB_);
+    VT_ = V_.zz.transpose();
+    V_.zz = 0.5 * (V_.zz + VT_);
   }
   return true;
 }
@@ -224,7 +231,6 @@ bool Riccati::run(CVec A, CVec B, const std::vector<CostExpansion>& cost, CVec z
   const auto n = static_cast<size_t>(n_), nu = static_cast<size_t>(nu_);
   for (size_t i = cost.size() - 1; i-- > 0;) {
     Stage& stage = stages_[i];
-    PB_.resize(n_, nu_);
     expand(stage, A.subspan(i * n * n, n * n), B.subspan(i * n * nu, n * nu), cost[i]);
     if (!minimize(z, regularization, stage)) return false;
   }

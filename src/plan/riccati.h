@@ -70,7 +70,7 @@ class Riccati {
   bool sensors_;
   std::vector<Stage> stages_;  // nstep, and one for the last state
   Quadratic Q_, V_;
-  Matrix PA_, PB_, Su_x_, Suu_, H_, Kt_;
+  Matrix PA_, PB_, MB_, Su_x_, Suu_, H_, Kt_, ZK_, ZM_, VT_;  // scratch
   Eigen::VectorXd su_, low_, high_, g_;
   BoxQp qp_;
   double first_ = 0, second_ = 0;
