@@ -115,6 +115,36 @@ void bench_gradient_iteration(benchmark::State& state, const Scene& scene) {
   state.counters["iteration"] = median(ratios);
 }
 
+// counters: iteration = an iteration of iLQR over a rollout, on one thread; of it `searched` are
+// rollouts of the line search
+void bench_ilqr_iteration(benchmark::State& state, const Scene& scene) {
+  const int nstep = 100, iterations = 3;
+  Planner planner(
+      scene.model, cost_of(scene.model),
+      {.method = PlanMethod::kIlqr, .horizon = nstep, .iterations = iterations, .nthread = 1});
+  Vector ratios;
+  double searched = 0;
+  for (auto _ : state) {
+    auto start = std::clock();
+    for (int i = 0; i <= iterations; i++) {
+      const Trajectory t = rollout(scene.model, scene.input(), nstep);
+      benchmark::DoNotOptimize(t.qpos.data());
+    }
+    const double roll = seconds(start) / (iterations + 1);
+    planner.reset();
+    start = std::clock();
+    const Plan plan = planner.plan(scene.input());
+    // the first is the rollout of the start
+    const auto n = static_cast<double>(plan.history.size() - 1);
+    if (n == 0) continue;
+    ratios.push_back((seconds(start) - roll) / n / roll);
+    searched = static_cast<double>(plan.nrollout - 1) / n;
+  }
+  if (ratios.empty()) return;
+  state.counters["iteration"] = median(ratios);
+  state.counters["searched"] = searched;
+}
+
 const bool kRegistered = [] {
   std::vector<Scene> scenes;
   for (const auto make : {bench_arm, humanoid_in_air, humanoid_on_floor, hand_with_object}) {
@@ -132,6 +162,11 @@ const bool kRegistered = [] {
         ("plan/gradient/" + scene.name).c_str(),
         [scene](benchmark::State& state) { bench_gradient_iteration(state, scene); })
         ->UseRealTime();
+    if (scene.model.nu() == 0) continue;
+    benchmark::RegisterBenchmark(("plan/ilqr/" + scene.name).c_str(), [scene](
+                                                                          benchmark::State& state) {
+      bench_ilqr_iteration(state, scene);
+    })->UseRealTime();
   }
   return true;
 }();

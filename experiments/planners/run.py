@@ -1,9 +1,10 @@
-"""Three planners on three tasks: cost over what was spent on the plan.
+"""Four planners on three tasks: cost over what was spent on the plan.
 
 A cup must push a puck around a wall; an arm must reach; a humanoid that was pushed must keep
 standing on one leg. Every planner makes one plan from the same five starts, on two cores: gradients
 from two starts at once. The time it takes is counted in rollouts, so that the numbers do not depend
-on the machine: two at once count as one, and with their gradients as 2.3.
+on the machine: two at once count as one, and with their gradients as 2.3. iLQR begins with the best
+of as many samples as a round of the others has; an iteration of it counts 5 beside its rollouts.
 """
 
 import sys
@@ -16,19 +17,27 @@ import numpy as np
 from experiments import common
 from experiments.planners.tasks import TASKS, Task
 
-METHODS = ("gradient", "sampling", "hybrid")
-COLOURS = {"gradient": common.BLUE, "sampling": common.ORANGE, "hybrid": common.GREEN}
+METHODS = ("gradient", "sampling", "hybrid", "ilqr")
+COLOURS = {
+    "gradient": common.BLUE,
+    "sampling": common.ORANGE,
+    "hybrid": common.GREEN,
+    "ilqr": common.PURPLE,
+}
 CORES = 2
 GRADIENT = 2.3  # rollouts that one with its gradient is worth
+# rollouts that linearizing (two cores) and the backward pass (one) of iLQR are worth
+LINEARIZED = 5
 SAMPLES = 24  # in a round
 ITERATIONS = 8  # of hybrid, in the first round
 
 
-def spent(history) -> np.ndarray:
+def spent(history, method: str) -> np.ndarray:
     """Rollouts, as many at once as there are cores, until the end of every iteration."""
-    return np.cumsum(
-        [np.ceil(x.rollouts / CORES) * (1 if x.sampled else GRADIENT) for x in history]
-    )
+    rollouts = np.ceil([x.rollouts / CORES for x in history])
+    if method == "ilqr":
+        return np.cumsum(rollouts + [LINEARIZED * (x.iteration > 0) for x in history])
+    return np.cumsum(rollouts * [1 if x.sampled else GRADIENT for x in history])
 
 
 def plan(task: Task, method: str, seed: int, budget: int, nthread: int) -> diffmj.Plan:
@@ -43,6 +52,8 @@ def plan(task: Task, method: str, seed: int, budget: int, nthread: int) -> diffm
             "refined": 1,
             "rounds": budget // 32 + 1,
         },
+        # it ends by itself
+        "ilqr": {"starts": SAMPLES, "iterations": budget // LINEARIZED},
     }[method]
     planner = diffmj.Planner(
         sim,
@@ -62,9 +73,9 @@ def plan(task: Task, method: str, seed: int, budget: int, nthread: int) -> diffm
         return planner.plan(**task.start(sim, seed))
 
 
-def curve(history, first: float, grid: np.ndarray) -> np.ndarray:
+def curve(history, method: str, first: float, grid: np.ndarray) -> np.ndarray:
     """The smallest cost until every number of rollouts in the grid; first: before any."""
-    at = np.searchsorted(spent(history), grid, side="right")
+    at = np.searchsorted(spent(history, method), grid, side="right")
     return np.array([first, *(x.cost for x in history)])[at]
 
 
@@ -79,8 +90,8 @@ def measure(task: Task, seeds: int, budget: int, nthread: int) -> dict:
             still = diffmj.Planner(sim, task.cost, horizon=task.horizon, iterations=0)
             first = still.plan(**task.start(sim, seed)).cost
             found = plan(task, method, seed, budget, nthread)
-            rows.append(curve(found.history, first, grid))
-            rate.append(found.history[-1].seconds / spent(found.history)[-1])
+            rows.append(curve(found.history, method, first, grid))
+            rate.append(found.history[-1].seconds / spent(found.history, method)[-1])
         out["cost"][method] = np.array(rows)
         out["seconds"][method] = np.median(rate) * grid
     return out
@@ -97,6 +108,7 @@ def draw(results: dict):
                     over, costs.min(0), costs.max(0), color=COLOURS[method], alpha=0.2, lw=0
                 )
                 axis.set(xscale="log", yscale="log")
+                axis.xaxis.set_minor_formatter("")
         column[0].set(title=name, xlabel="time in rollouts, two at once")
         column[1].set(xlabel="computing time [s]")
     for axis in axes[:, 0]:
@@ -116,9 +128,12 @@ def main(argv=None):
         final = {method: float(np.median(x["cost"][method][:, -1])) for method in METHODS}
         better = min(final["gradient"], final["sampling"])
         scene, ratio = task.scene.removesuffix(".xml"), final["hybrid"] / better
-        numbers[scene] = final | {"ratio": ratio}
+        by_ilqr = final["ilqr"] / better
+        numbers[scene] = final | {"ratio": ratio, "ilqr_ratio": by_ilqr}
         print(f"{task.name}: " + ", ".join(f"{k} {v:.4g}" for k, v in final.items()))
         checks.below(f"{task.name}: hybrid over the better", ratio, bounds["ratio"][scene])
+        if scene in bounds["ilqr"]:
+            checks.below(f"{task.name}: iLQR over the better", by_ilqr, bounds["ilqr"][scene])
         for method in METHODS:
             for seed, costs in enumerate(x["cost"][method]):
                 pairs = zip(x["grid"], costs, strict=True)

@@ -170,7 +170,8 @@ class Cost {
   [[nodiscard]] Evaluation evaluate(const Model& model, const Trajectory& trajectory,
                                     bool gradient = false) const;
 
-  struct Bound;  // its terms with indices for names
+  struct Bound;  // its terms with indices for names: plan/bound.h
+  const Bound& bound() const { return *bound_; }
 
  private:
   std::shared_ptr<const Bound> bound_;

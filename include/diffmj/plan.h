@@ -1,4 +1,4 @@
-// Planner: controls that make a cost small, by gradients, by sampling, or by both.
+// Planner: controls that make a cost small, by gradients, by sampling, by both, or by iLQR.
 //
 //   Planner planner(model, Cost(model, {{.of = Distance{ball, goal}}}), {.horizon = 256});
 //   Plan plan = planner.plan({.qpos = qpos, .qvel = qvel});
@@ -25,8 +25,11 @@ enum class PlanMethod {
   kGradient,  // Adam on the decision variables, the best iterate kept; several starts at once
   kSampling,  // predictive sampling: the best of many disturbed plans, again and again
   kHybrid,    // samples around the warm start; the best few are refined by Adam
+  // Iterative LQR: steps linearized, the cost's Hessian by Gauss-Newton, controls within their
+  // bounds, and a line search. Of controls alone, and of terms: it has no own costs.
+  kIlqr,
 };
-const char* plan_method_name(PlanMethod method);  // "gradient", "sampling", "hybrid"
+const char* plan_method_name(PlanMethod method);  // "gradient", "sampling", "hybrid", "ilqr"
 PlanMethod plan_method_from_name(const std::string& name);
 
 // Between the knots of a spline.
@@ -57,12 +60,13 @@ struct PlanOptions {
   int knots = 0;  // of a spline over the horizon; 0: one value per step
   Interpolation interpolation = Interpolation::kLinear;
 
-  // Effort: iterations of Adam; of sampling, rounds of samples; of hybrid, iterations in each of
-  // its rounds.
+  // Effort: iterations of Adam or iLQR; of sampling, rounds of samples; of hybrid, iterations in
+  // each of its rounds.
   int iterations = 32;
   int rounds = 1;
   // Time budget [s]: no iteration is begun that would end after it, if it takes as long as the one
-  // before. The first always runs. 0: none. Results then depend on the machine.
+  // before. The first always runs, of iLQR after the start's rollout. 0: none. Results then depend
+  // on the machine.
   double seconds = 0;
 
   // Adam.
@@ -74,10 +78,16 @@ struct PlanOptions {
   // A gradient longer than this times the median of those before it, in the same plan, is
   // shortened to that. 0: never.
   double clip = 3;
-  int starts = 1;  // of kGradient: the warm start, and others around it
+  // Of kGradient: the warm start, and others around it. Of kIlqr: these, of which it goes on with
+  // the best.
+  int starts = 1;
   // Each start has this times the rate of the one before. With sigma = 0 they differ in that alone:
   // large steps that find the way and small ones that arrive, on two cores in the time of one.
   double rate_factor = 1;
+
+  // iLQR: what is added to the Hessian in the controls at first, as a share of its mean diagonal.
+  // It rises where a step is not taken, and falls where one is.
+  double regularization = 1e-4;
 
   // Sampling.
   int samples = 64;  // in each round
@@ -105,6 +115,9 @@ struct Plan {
   std::vector<double> qfrc_applied;  // horizon x nv; empty: no decision variable
   std::vector<double> qvel;          // nv, of the start; empty: no decision variable
   std::vector<double> variables;     // as the planner has them: knots
+  // Of kIlqr without knots, if an iteration lowered the cost: K of u = ctrl + K (x - x_plan), by
+  // which controls follow a state beside the plan's. horizon x nu x (2 nv + na); else empty.
+  std::vector<double> gains;
   double cost = 0;
   std::vector<double> terms;  // their shares of it
   std::vector<PlanIteration> history;

@@ -67,6 +67,9 @@ class Plan:
         message: why the first of them did.
         interrupted: it was stopped by Ctrl-C; the plan is the best until then.
         seconds: that planning took.
+        gains: of "ilqr" without knots, (horizon, nu, 2 nv + na): K of ctrl + K (x - x_plan), the
+            difference in the tangent space, by which controls follow a state beside the plan's.
+            None otherwise, or if no iteration lowered the cost.
     """
 
     ctrl: Array
@@ -80,6 +83,7 @@ class Plan:
     message: str
     interrupted: bool
     seconds: float
+    gains: Array | None = field(default=None, repr=False)
 
 
 class Planner:
@@ -110,6 +114,7 @@ class Planner:
         clip: float = 3.0,
         starts: int = 1,
         rate_factor: float = 1.0,
+        regularization: float = 1e-4,
         samples: int = 64,
         noise: str = "pink",
         sigma: float = 0.3,
@@ -126,9 +131,11 @@ class Planner:
             sim: whose model is planned with. Its options count: cfd, collisions, integrator.
             cost: a `Cost`, or a list of terms.
             method: "gradient", Adam with the best iterate kept; "sampling", predictive sampling;
-                or "hybrid", samples of which the best few are refined by Adam.
+                "hybrid", samples of which the best few are refined by Adam; or "ilqr", iterative
+                LQR with Gauss-Newton Hessians, of ctrl alone and without own costs.
             horizon: steps of the planning model.
-            iterations: of Adam; of sampling, rounds of samples; of hybrid, of Adam in each round.
+            iterations: of Adam or iLQR, which ends where it no longer lowers the cost; of sampling,
+                rounds of samples; of hybrid, of Adam in each round.
             decide: what is decided: "ctrl", "qfrc_applied" (forces on all joints), "qvel" (the
                 velocity of the start), or several.
             timestep: of the planning model [s]; None: as the simulator's.
@@ -142,9 +149,12 @@ class Planner:
                 that few iterations a plan descend as many would.
             clip: a gradient longer than this times the median of those before it is shortened; 0:
                 never.
-            starts: of "gradient": the last plan and others around it, at once.
+            starts: of "gradient": the last plan and others around it, at once. Of "ilqr": these, of
+                which it goes on with the best.
             rate_factor: each start has this times the rate of the one before. With sigma=0 they
                 differ in that alone.
+            regularization: of "ilqr": what is added to the Hessian in the controls at first, as a
+                share of its mean diagonal.
             samples: in each round.
             noise: "white", "pink" or "brown".
             sigma: standard deviation of the noise, in the units of the rate.
@@ -157,7 +167,7 @@ class Planner:
 
         Raises:
             InputError: an option that makes no sense, or a term that does not fit the model.
-            UnsupportedError: a sensor in the cost has no derivative.
+            UnsupportedError: a sensor in the cost has no derivative, or "ilqr" has an own cost.
         """
         who = "Planner"
         options = _diffmj.PlanOptions()
@@ -192,6 +202,7 @@ class Planner:
         options.rate_factor = float(rate_factor)
         options.force_scale, options.force_limit = float(force_scale), float(force_limit)
         options.velocity_scale = float(velocity_scale)
+        options.regularization = float(regularization)
         self._cost = cost if isinstance(cost, Cost) else Cost(cost)
         bound = self._cost._bind(sim, gradient=options.method != "sampling")
         self._names = bound.names
@@ -277,6 +288,7 @@ class Planner:
             message=found.message,
             interrupted=found.interrupted,
             seconds=found.seconds,
+            gains=found.gains.reshape(rows, sim.nu, -1) if len(found.gains) else None,
         )
 
     def shift(self, seconds: float) -> None:

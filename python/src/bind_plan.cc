@@ -150,7 +150,7 @@ void bind_planner(nb::module_& m) {
       DIFFMJ_OPTION(PlanOptions, starts) DIFFMJ_OPTION(PlanOptions, samples)
       DIFFMJ_OPTION(PlanOptions, sigma) DIFFMJ_OPTION(PlanOptions, elites)
       DIFFMJ_OPTION(PlanOptions, refined) DIFFMJ_OPTION(PlanOptions, seed)
-      DIFFMJ_OPTION(PlanOptions, nthread);
+      DIFFMJ_OPTION(PlanOptions, regularization) DIFFMJ_OPTION(PlanOptions, nthread);
   // clang-format on
 
   nb::class_<PlanIteration>(m, "PlanIteration", "An iteration of a plan.")
@@ -171,6 +171,8 @@ void bind_planner(nb::module_& m) {
           "qvel", [](const Plan& x) { return array(x.qvel); }, kOwner)
       .def_prop_ro(
           "variables", [](const Plan& x) { return array(x.variables); }, kOwner)
+      .def_prop_ro(
+          "gains", [](const Plan& x) { return array(x.gains); }, kOwner)
       .def_ro("cost", &Plan::cost)
       .def_ro("terms", &Plan::terms)
       .def_ro("history", &Plan::history)

@@ -225,7 +225,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto command = std::make_shared<PlanCommand>();
   sub->add_option("TASK", command->task_file, "TOML file")->required()->option_text(" ");
   sub->add_option("--planner", command->planner,
-                  "gradient, sampling or hybrid, instead of the file's")
+                  "gradient, sampling, hybrid or ilqr, instead of the file's")
       ->option_text("NAME");
   sub->add_option("--out", command->out, "folder for the results (default: what the file says)")
       ->option_text("FOLDER");

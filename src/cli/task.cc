@@ -118,6 +118,7 @@ PlanOptions read_plan(Section s) {
   o.clip = s.get_or("clip", o.clip, &Section::number);
   o.starts = s.get_or("starts", o.starts, &Section::integer);
   o.rate_factor = s.get_or("rate_factor", o.rate_factor, &Section::number);
+  o.regularization = s.get_or("regularization", o.regularization, &Section::number);
   o.samples = s.get_or("samples", o.samples, &Section::integer);
   o.noise = noise_from_name(s.get_or("noise", std::string(noise_name(o.noise)), &Section::text));
   o.sigma = s.get_or("sigma", o.sigma, &Section::number);
@@ -131,7 +132,8 @@ PlanOptions read_plan(Section s) {
   s.finish({"method",  "horizon",     "timestep",    "knots",       "interpolation", "iterations",
             "rounds",  "seconds",     "rate",        "betas",       "keep_moments",  "clip",
             "starts",  "rate_factor", "samples",     "noise",       "sigma",         "elites",
-            "refined", "forces",      "force_scale", "force_limit", "seed",          "threads"});
+            "refined", "forces",      "force_scale", "force_limit", "seed",          "threads",
+            "regularization"});
   return o;
 }
 
@@ -159,11 +161,11 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
   weight = 0.001
 
   [planner]
-  method = "hybrid"                # or gradient, sampling
+  method = "hybrid"                # or gradient, sampling, ilqr
   horizon = 100                    # steps; timestep = 0.01: of the planning model
   knots = 10                       # of a spline; 0: one value per step. interpolation = "cubic"
   iterations = 8                   # of Adam, with rate, betas, keep_moments, clip, starts,
-                                   # rate_factor
+                                   # rate_factor; of iLQR, with regularization
   samples = 64                     # with noise, sigma, elites, refined, rounds
   seconds = 0.0                    # time budget of a plan; seed = 0, threads = 0: all cores
 

@@ -15,6 +15,11 @@ namespace {
 void interval_jacobians(const Model& model, const Trajectory& t, StopSignal& stop,
                         const std::function<void(int, const StepJacobian&)>& fn) {
   const ModelImpl& impl = model.impl();
+  if (t.solver.kept.empty() && t.nstep > 0) {
+    throw UnsupportedError(
+        "linearize: with adjoint backsolve a trajectory does not keep its steps; use adjoint "
+        "discrete or interpolated");
+  }
   WorkspaceLease workspace(impl);
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
   workspace->field_qacc.clear();

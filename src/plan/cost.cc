@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
-#include "plan/residual.h"
+#include "plan/bound.h"
 #include "setup/model_impl.h"
 #include "stages/sensors/sensors.h"
 
@@ -39,30 +39,6 @@ std::string default_name(const CostQuantity& of) {
 }
 
 }  // namespace
-
-struct Cost::Bound {
-  struct Term {
-    CostTerm term;
-    std::unique_ptr<Residual> residual;
-  };
-  std::vector<Term> terms;
-  std::vector<OwnCost> own;
-  std::vector<std::string> names;  // of observables
-  std::vector<const Observable*> observables;
-  bool sensors = false;
-  int largest = 0;                                    // residual
-  std::vector<std::vector<double> CostBars::*> bars;  // of states and controls, that terms add to
-
-  void need(const Observable& x) {
-    if (std::find(observables.begin(), observables.end(), &x) != observables.end()) return;
-    observables.push_back(&x);
-    names.emplace_back(x.name);
-  }
-  void require_poses(const Poses& poses, const Model& model, int nstep) const;
-  void prepare(const Model& model, const Trajectory& t, Evaluation& out) const;
-  void evaluate(const Model& model, const Trajectory& t, const Poses& poses, bool gradient,
-                Evaluation& out) const;
-};
 
 Cost::Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost> own,
            bool gradient) {

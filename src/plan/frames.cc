@@ -15,6 +15,7 @@ struct FrameSource {
   const Observable* position = nullptr;  // null: fixed
   const Observable* rotation = nullptr;  // null: not needed
   int id = 0;
+  int body = 0;                   // that carries it
   Vector3 pos = Vector3::Zero();  // Frame::pos
   Matrix3 fixed = Matrix3::Identity();
 
@@ -48,7 +49,34 @@ struct FrameSource {
     Eigen::Map<Matrix3> R_bar(row(*rotation, bars.poses, model, i, id));
     for (int k = 0; k < 3; k++) R_bar.col(k) += 0.5 * w_bar.cross(Vector3(R.col(k)));
   }
+  // adds sign ∂p/∂q to to (3 x nv, row-major)
+  void point_jacobian(JacobianPlace& place, double sign, Vec to) const {
+    if (!position) return;
+    const Vector3 p = point(place.model, place.poses, place.state());
+    const double* J = position->values == &Poses::subtree_com ? place.subtree(id)
+                                                              : place.point(body, p.data()).linear;
+    for (size_t k = 0; k < to.size(); k++) to[k] += sign * J[k];
+  }
+  // the same of the angular velocity, in world axes
+  void rotation_jacobian(JacobianPlace& place, double sign, Vec to) const {
+    if (!rotation) return;
+    const Vector3 origin = Vector3::Zero();
+    const double* J = place.point(body, origin.data()).angular;
+    for (size_t k = 0; k < to.size(); k++) to[k] += sign * J[k];
+  }
 };
+
+// rows of factor J, where J is 3 x nv in qpos
+void add_rows(const Matrix3& factor, CVec J, JacobianRows& out) {
+  const auto nv = J.size() / 3;
+  for (int k = 0; k < 3; k++) {
+    for (size_t c = 0; c < nv; c++) {
+      out.add(static_cast<int>(c),
+              factor(k, 0) * J[c] + factor(k, 1) * J[nv + c] + factor(k, 2) * J[2 * nv + c]);
+    }
+    out.end_row();
+  }
+}
 
 struct KindNames {
   int type;
@@ -84,6 +112,9 @@ FrameSource source(const std::string& who, const Model& model, const Frame& fram
   }
   const auto [type, position, rotation] = names_of(frame.kind);
   out.id = element_id(who, model, type, frame.name);
+  out.body = type == mjOBJ_SITE   ? model.mj()->site_bodyid[out.id]
+             : type == mjOBJ_GEOM ? model.mj()->geom_bodyid[out.id]
+                                  : out.id;
   out.position = &observable(position);
   if (!turned && out.pos.isZero(0)) return out;
   if (!rotation) {
@@ -119,6 +150,12 @@ class DistanceResidual : public Residual {
     from_.point_pullback(model, i, bar, bars);
     to_.point_pullback(model, i, -bar, bars);
   }
+  void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
+    place.scratch.assign(3 * static_cast<size_t>(place.model.nv()), 0.0);
+    from_.point_jacobian(place, 1, place.scratch);
+    to_.point_jacobian(place, -1, place.scratch);
+    add_rows(axes_.asDiagonal().toDenseMatrix(), place.scratch, out);
+  }
 
  private:
   FrameSource from_, to_;
@@ -148,6 +185,16 @@ class OrientationResidual : public Residual {
     const Vector3 world = from_.matrix(model, poses, i) * own;
     from_.rotation_pullback(model, poses, i, world, bars);
     to_.rotation_pullback(model, poses, i, -world, bars);
+  }
+  void jacobian(JacobianPlace& place, CVec r, JacobianRows& out) const override {
+    place.scratch.assign(3 * static_cast<size_t>(place.model.nv()), 0.0);
+    from_.rotation_jacobian(place, 1, place.scratch);
+    to_.rotation_jacobian(place, -1, place.scratch);
+    // dr = Jr(r)⁻¹ R_fromᵀ (w_from - w_to)
+    const Matrix3 R = from_.matrix(place.model, place.poses, place.state());
+    Matrix3 factor;
+    for (int k = 0; k < 3; k++) factor.col(k) = dexpinv(Vector3(r.data()), Vector3(R.row(k)));
+    add_rows(factor, place.scratch, out);
   }
 
  private:
@@ -181,6 +228,25 @@ class FrameVelocityResidual : public Residual {
                 CostBars& bars) const override {
     Eigen::Map<Vector3>(FrameSource::row(*observables_[0], bars.poses, model, i, id_)) +=
         Vector3(r_bar.data());
+  }
+  void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
+    const Observable& of = *observables_[0];
+    place.scratch.assign(static_cast<size_t>(of.size(place.model)), 0.0);
+    PoseBar bar;
+    for (const auto& [values, to] : {std::pair{&Poses::body_linvel, &PoseBar::body_linvel},
+                                     {&Poses::body_angvel, &PoseBar::body_angvel},
+                                     {&Poses::site_linvel, &PoseBar::site_linvel},
+                                     {&Poses::site_angvel, &PoseBar::site_angvel}}) {
+      if (of.values == values) bar.*to = place.scratch;
+    }
+    for (int k = 0; k < 3; k++) {
+      double& unit = place.scratch[static_cast<size_t>(3 * id_ + k)];
+      unit = 1;
+      const CVec row = place.pose_row(bar);
+      unit = 0;
+      for (size_t c = 0; c < row.size(); c++) out.add(static_cast<int>(c), row[c]);
+      out.end_row();
+    }
   }
 
  private:

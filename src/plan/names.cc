@@ -24,7 +24,8 @@ T value_of(const char* what, const std::pair<T, const char*> (&names)[n], const 
 
 constexpr std::pair<PlanMethod, const char*> kMethods[] = {{PlanMethod::kGradient, "gradient"},
                                                            {PlanMethod::kSampling, "sampling"},
-                                                           {PlanMethod::kHybrid, "hybrid"}};
+                                                           {PlanMethod::kHybrid, "hybrid"},
+                                                           {PlanMethod::kIlqr, "ilqr"}};
 constexpr std::pair<Interpolation, const char*> kInterpolations[] = {
     {Interpolation::kZero, "zero"},
     {Interpolation::kLinear, "linear"},

@@ -69,4 +69,15 @@ double norm_pullback(Norm norm, double s, CVec r, Vec r_bar) {
   return norm_value(norm, s, r);
 }
 
+// kL2 and kHuber are concave in |r|²: with r_bar = factor r, factor I is their tangent's Hessian
+void norm_curvature(Norm norm, double s, CVec r, Vec h) {
+  const double rr = squared(r);
+  double factor = 2;
+  if (norm == Norm::kL2) factor = 1 / std::sqrt(rr + s * s);
+  if (norm == Norm::kHuber && rr > s * s) factor = 2 * s / std::sqrt(rr);
+  for (size_t i = 0; i < r.size(); i++) {
+    h[i] = norm == Norm::kCosh ? 2 * std::cosh(r[i] / s) : factor;
+  }
+}
+
 }  // namespace diffmj

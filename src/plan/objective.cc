@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "base/require.h"
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "record/input.h"
@@ -14,8 +15,11 @@
 namespace diffmj {
 namespace {
 
-// Rollouts that are held in memory at once.
-constexpr int kChunk = 64;
+// MuJoCo takes others for 0
+bool controls_are_good(const Trajectory& t) {
+  return std::all_of(t.ctrl.begin(), t.ctrl.end(),
+                     [](double u) { return std::isfinite(u) && std::abs(u) <= kMaxMagnitude; });
+}
 
 }  // namespace
 
@@ -46,13 +50,26 @@ void PlanObjective::set_start(const RolloutInput& start) {
 void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                              const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
-  for (int begin = 0; begin < n; begin += kChunk) {
-    evaluate_chunk(begin, std::min(kChunk, n - begin), fill, gradient, out, interrupted);
+  for (int begin = 0; begin < n; begin += kMost) {
+    evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, out, interrupted);
   }
 }
 
-void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool gradient,
-                                   std::vector<Value>& out,
+void PlanObjective::evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,
+                                  const std::function<bool()>& interrupted) {
+  out.resize(static_cast<size_t>(n));
+  evaluate_chunk(0, n, fill, law, false, out, interrupted);
+}
+
+void PlanObjective::swap(int i, Rolled& x) {
+  const auto k = static_cast<size_t>(i);
+  std::swap(z_[k], x.z);
+  std::swap(trajectories_[k], x.trajectory);
+  std::swap(poses_[k], x.poses);
+}
+
+void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law& law,
+                                   bool gradient, std::vector<Value>& out,
                                    const std::function<bool()>& interrupted) {
   const auto count = static_cast<size_t>(n);
   if (z_.size() < count) {
@@ -74,19 +91,20 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, bool grad
   const bool own = cost_.has_own();
   each([&](size_t k) {
     fill(begin + static_cast<int>(k), z_[k]);
-    roll_out(k, gradient, interrupted);
+    roll_out(k, law, gradient, interrupted);
     if (own) return;
     cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, gradient, {&evaluations_[k], 1},
                    1);
-    finish(k, gradient, value_of(k), interrupted);
+    finish(k, law, gradient, value_of(k), interrupted);
   });
   if (!own) return;
   cost_.evaluate(model_, std::span(trajectories_).first(count), std::span(poses_).first(count),
                  gradient, std::span(evaluations_).first(count), options_.nthread);
-  each([&](size_t k) { finish(k, gradient, value_of(k), interrupted); });
+  each([&](size_t k) { finish(k, law, gradient, value_of(k), interrupted); });
 }
 
-void PlanObjective::roll_out(size_t k, bool gradient, const std::function<bool()>& interrupted) {
+void PlanObjective::roll_out(size_t k, const Law& law, bool gradient,
+                             const std::function<bool()>& interrupted) {
   PlanInputs& of_plan = inputs_[k];
   variables_.inputs(z_[k], of_plan);
   const RolloutInput input{.qpos = qpos_,
@@ -98,17 +116,24 @@ void PlanObjective::roll_out(size_t k, bool gradient, const std::function<bool()
                            .mocap_pos = mocap_pos_,
                            .mocap_quat = mocap_quat_,
                            .time = time_};
+  BatchControlLaw follow;
+  if (law) {
+    follow = [&, k](int, const LawInput& in, Vec ctrl) {
+      law(static_cast<int>(k), in, z_[k]);
+      variables_.spline().row(z_[k], model_.nu(), in.step, ctrl);
+    };
+  }
   rollout_batch_into(model_, {&input, 1}, options_.horizon,
                      {.nthread = 1,
                       .interrupted = interrupted,
                       .sensors = cost_.sensors(),
                       .observables = cost_.observables(),
                       .poses = {&poses_[k], 1},
-                      .keep_stages = gradient},
-                     {&trajectories_[k], 1});
+                      .keep_stages = gradient || law},
+                     {&trajectories_[k], 1}, follow);
 }
 
-void PlanObjective::finish(size_t k, bool gradient, Value& value,
+void PlanObjective::finish(size_t k, const Law& law, bool gradient, Value& value,
                            const std::function<bool()>& interrupted) {
   const Trajectory& t = trajectories_[k];
   value.cost = evaluations_[k].total;
@@ -116,6 +141,10 @@ void PlanObjective::finish(size_t k, bool gradient, Value& value,
   value.gradient.clear();
   value.ok = t.ok() && std::isfinite(value.cost);
   value.message = t.ok() ? (value.ok ? "" : "the cost is not finite") : t.message;
+  if (law && value.ok && !controls_are_good(t)) {
+    value.ok = false;
+    value.message = "the feedback diverged: a control is not finite or exceeds 1e10";
+  }
   if (gradient && value.ok) pull_back(k, value, interrupted);
 }
 

@@ -8,6 +8,7 @@
 
 #include "diffmj/plan.h"
 #include "plan/variables.h"
+#include "record/control_law.h"
 
 namespace diffmj {
 
@@ -38,12 +39,30 @@ class PlanObjective {
   void evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                 const std::function<bool()>& interrupted = {});
 
+  // The same without gradients for controls that follow the state, of at most kMost rollouts: z of
+  // fill is the start, and law(i, in, z) writes the knots of it that the control at a step needs
+  // and no step before did. What was rolled out is there until the next call.
+  static constexpr int kMost = 64;  // held in memory at once
+  using Law = std::function<void(int i, const LawInput& in, Vec z)>;
+  void evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,
+                     const std::function<bool()>& interrupted = {});
+  struct Rolled {
+    std::vector<double> z;
+    Trajectory trajectory;
+    Poses poses;
+  };
+  const std::vector<double>& z(int i) const { return z_[static_cast<size_t>(i)]; }
+  // Swaps number i of it with x.
+  void swap(int i, Rolled& x);
+
  private:
-  void evaluate_chunk(int begin, int n, const Fill& fill, bool gradient, std::vector<Value>& out,
-                      const std::function<bool()>& interrupted);
+  // law: empty, or what evaluate_laws was given
+  void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient,
+                      std::vector<Value>& out, const std::function<bool()>& interrupted);
   // Of number k of a chunk: its rollout; its value from the cost; the gradient.
-  void roll_out(size_t k, bool gradient, const std::function<bool()>& interrupted);
-  void finish(size_t k, bool gradient, Value& value, const std::function<bool()>& interrupted);
+  void roll_out(size_t k, const Law& law, bool gradient, const std::function<bool()>& interrupted);
+  void finish(size_t k, const Law& law, bool gradient, Value& value,
+              const std::function<bool()>& interrupted);
   void pull_back(size_t k, Value& value, const std::function<bool()>& interrupted);
 
   Model model_;

@@ -1,4 +1,4 @@
-// Planner: gradient, sampling and hybrid.
+// Planner: gradient, sampling, hybrid and iLQR (plan/ilqr.h).
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "diffmj/error.h"
 #include "plan/adam.h"
+#include "plan/ilqr.h"
 #include "plan/noise.h"
 #include "plan/objective.h"
 
@@ -56,6 +57,7 @@ void require_options(const Model& model, const PlanOptions& o) {
                                      ", expected at most samples = " + std::to_string(o.samples));
   require_positive("rate", o.rate);
   require_positive("rate_factor", o.rate_factor);
+  require_positive("regularization", o.regularization, true);
   require_positive("sigma", o.sigma, true);
   require_positive("clip", o.clip, true);
   require_positive("seconds", o.seconds, true);
@@ -80,7 +82,9 @@ void require_options(const Model& model, const PlanOptions& o) {
 
 struct Planner::State {
   State(const Model& model, Cost cost, const PlanOptions& o)
-      : options(o), objective(with_timestep(model, o.timestep), std::move(cost), o) {}
+      : options(o), objective(with_timestep(model, o.timestep), std::move(cost), o) {
+    if (o.method == PlanMethod::kIlqr) ilqr.emplace(objective, options);
+  }
 
   PlanOptions options;
   PlanObjective objective;
@@ -88,6 +92,7 @@ struct Planner::State {
   Numbers last;    // decision variables of the last plan; empty: none yet
   std::vector<Numbers> population;
   AdamMoments moments;  // with keep_moments
+  std::optional<Ilqr> ilqr;
 
   // of the plan that is being made
   const PlanRun* run = nullptr;
@@ -107,11 +112,14 @@ struct Planner::State {
            seconds() + last_seconds > options.seconds;
   }
   void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
+  void record(const std::vector<PlanObjective::Value>& values, const PlanObjective::Fill& fill,
+              double start, bool sampled);
   Numbers sample(const Numbers& center, double sigma, int round, int number) const;
   void refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on = false);
   void by_gradient(const Numbers& nominal);
   void by_sampling(Numbers nominal);
   void by_both(const Numbers& nominal);
+  void by_ilqr(const Numbers& nominal);
   std::string fingerprint() const;
 };
 
@@ -147,6 +155,7 @@ std::string Planner::State::fingerprint() const {
                          objective.model().interval()}) {
     out.add(x);
   }
+  if (o.method == PlanMethod::kIlqr) out.add(o.regularization);
   const mjModel* m = objective.model().mj();
   out.add({m->qpos0, static_cast<size_t>(m->nq)});
   out.add({m->body_mass, static_cast<size_t>(m->nbody)});
@@ -156,18 +165,25 @@ std::string Planner::State::fingerprint() const {
   return out.digits();
 }
 
-// One iteration: values, the best of all kept, what diverged counted.
+// One iteration.
 void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
   const double start = seconds();
   // short rollouts on threads are over before they poll
   if (stop->poll()) throw Interrupted("plan: interrupted");
   objective.evaluate(n, fill, gradient, values, run->interrupted);
+  record(values, fill, start, !gradient);
+}
+
+// An iteration that began at start: the best of all kept, what diverged counted.
+void Planner::State::record(const std::vector<PlanObjective::Value>& found,
+                            const PlanObjective::Fill& fill, double start, bool sampled) {
+  const auto n = static_cast<int>(found.size());
   PlanIteration record{.iteration = static_cast<int>(plan.history.size()),
                        .latest = std::numeric_limits<double>::quiet_NaN(),
                        .nrollout = n,
-                       .sampled = !gradient};
+                       .sampled = sampled};
   for (int i = 0; i < n; i++) {
-    const PlanObjective::Value& value = values[static_cast<size_t>(i)];
+    const PlanObjective::Value& value = found[static_cast<size_t>(i)];
     if (!value.ok) {
       if (plan.message.empty()) plan.message = value.message;
       record.ndiverged++;
@@ -344,6 +360,36 @@ void Planner::State::by_both(const Numbers& nominal) {
   }
 }
 
+void Planner::State::by_ilqr(const Numbers& nominal) {
+  std::vector<Numbers> starts = {nominal};
+  for (int i = 1; i < options.starts; i++) {
+    starts.push_back(sample(nominal, options.sigma, 0, i));
+  }
+  // the last control of a plan may be a kick, which is no good where it is held: an end without it
+  // is another start
+  if (Numbers released = nominal; !last.empty() && variables().release_end(released)) {
+    starts.push_back(std::move(released));
+  }
+  const auto poll = [&] {
+    if (stop->poll()) throw Interrupted("plan: interrupted");
+  };
+  poll();
+  double start = seconds();
+  ilqr->run(starts,
+            {.record =
+                 [&](const std::vector<PlanObjective::Value>& found, const PlanObjective::Fill& z) {
+                   record(found, z, start, false);
+                   start = seconds();
+                 },
+             .time_is_up =
+                 [&] {
+                   poll();
+                   // the rollout of the start says nothing about an iteration
+                   return plan.history.size() > 1 && time_is_up();
+                 },
+             .interrupted = run->interrupted});
+}
+
 Planner::Planner(const Model& model, Cost cost, PlanOptions options) {
   require_options(model, options);
   if (model.nu() == 0) options.controls = false;
@@ -383,6 +429,9 @@ Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
       case PlanMethod::kHybrid:
         s.by_both(nominal);
         break;
+      case PlanMethod::kIlqr:
+        s.by_ilqr(nominal);
+        break;
     }
   } catch (const Interrupted&) {
     if (s.best.empty()) throw;
@@ -401,6 +450,7 @@ Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
   out.qfrc_applied = std::move(inputs.qfrc_applied);
   out.qvel = std::move(inputs.qvel);
   out.variables = s.best;
+  if (s.ilqr) out.gains = s.ilqr->gains();
   out.seconds = s.seconds();
   return out;
 }

@@ -122,6 +122,26 @@ class JointPositionResidual : public Residual {
       from += static_cast<size_t>(j.nv);
     }
   }
+  void jacobian(JacobianPlace&, CVec r, JacobianRows& out) const override {
+    size_t from = 0;
+    for (const JointRange& j : joints_) {
+      const int place = j.free ? 3 : j.ball ? 0 : 1;
+      for (int k = 0; k < place; k++) {
+        out.add(j.dof + k, 1);
+        out.end_row();
+      }
+      if (j.free || j.ball) {
+        // row k of Jr(r)⁻¹ is Jr(r)⁻ᵀ e_k
+        const Vector3 turn(r.data() + from + place);
+        for (int k = 0; k < 3; k++) {
+          const Vector3 values = dexpinv(-turn, Vector3::Unit(k));
+          for (int c = 0; c < 3; c++) out.add(j.dof + place + c, values[c]);
+          out.end_row();
+        }
+      }
+      from += static_cast<size_t>(j.nv);
+    }
+  }
   std::vector<std::vector<double> CostBars::*> bars() const override {
     return {&CostBars::qpos_tangent};
   }
@@ -157,6 +177,13 @@ class EntriesResidual : public Residual {
     const Vec bar = bar_row(bars.*to_, i, width_);
     for (size_t k = 0; k < entries_.size(); k++) bar[static_cast<size_t>(entries_[k])] += r_bar[k];
   }
+  void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
+    for (const int entry : entries_) {
+      if (to_ == &CostBars::qvel) out.add(place.model.nv() + entry, 1);
+      if (to_ == &CostBars::ctrl) out.add(place.ntangent() + entry, 1);
+      out.end_row();  // of forces nothing: they are not decided
+    }
+  }
   std::vector<std::vector<double> CostBars::*> bars() const override { return {to_}; }
 
  private:
@@ -190,6 +217,13 @@ class ControlRateResidual : public Residual {
       before[at] -= r_bar[k] / model.interval();
     }
   }
+  void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
+    for (const int entry : entries_) {
+      out.add(place.ntangent() + entry, 1 / place.model.interval());
+      out.end_row();
+    }
+  }
+  bool of_change() const override { return true; }
   std::vector<std::vector<double> CostBars::*> bars() const override { return {&CostBars::ctrl}; }
 
  private:
@@ -215,6 +249,13 @@ class SensorResidual : public Residual {
                 CostBars& bars) const override {
     const Vec bar = bar_row(bars.sensordata, i, model.nsensordata());
     for (size_t k = 0; k < r_bar.size(); k++) bar[static_cast<size_t>(range_.adr) + k] += r_bar[k];
+  }
+  void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
+    for (int k = 0; k < size_; k++) {
+      const CVec values = place.sensor_row(range_.adr + k);
+      for (size_t c = 0; c < values.size(); c++) out.add(static_cast<int>(c), values[c]);
+      out.end_row();
+    }
   }
   std::vector<std::vector<double> CostBars::*> bars() const override {
     return {&CostBars::sensordata};

@@ -9,6 +9,7 @@
 #include "diffmj/cost.h"
 #include "diffmj/observables.h"
 #include "mj/view.h"
+#include "plan/jacobian.h"
 
 namespace diffmj {
 
@@ -29,6 +30,11 @@ class Residual {
   // Adds to bars, whose rows are there; r is the value.
   virtual void pullback(const Model& model, const Trajectory& t, const Poses& poses, int i, CVec r,
                         CVec r_bar, CostBars& bars) const = 0;
+  // Rows of ∂r/∂(x, u) at the place's state or step, after those that are there; r is the value. Of
+  // a change of controls, u is the change.
+  virtual void jacobian(JacobianPlace& place, CVec r, JacobianRows& out) const = 0;
+  // It is of the change of ctrl from the step before.
+  virtual bool of_change() const { return false; }
   // Which cotangents it adds to, beside those of observables and sensors.
   virtual std::vector<std::vector<double> CostBars::*> bars() const { return {}; }
 
@@ -57,6 +63,10 @@ int element_id(const std::string& who, const Model& model, int type, const std::
 // Value of the norm, and its derivative in r, which overwrites r_bar.
 double norm_value(Norm norm, double scale, CVec r);
 double norm_pullback(Norm norm, double scale, CVec r, Vec r_bar);
+// Diagonal of a positive Hessian in r, which overwrites h: of kSquared and kCosh the norm's own; of
+// kL2 and kHuber that of the paraboloid that touches the norm at r and lies above it elsewhere, for
+// their own is flat along r.
+void norm_curvature(Norm norm, double scale, CVec r, Vec h);
 
 }  // namespace diffmj
 

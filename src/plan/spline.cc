@@ -47,15 +47,21 @@ Spline::Weights Spline::weights(double at, Interpolation interpolation) const {
   return {first, last - first + 1, w};
 }
 
+void Spline::row(CVec knots, int width, int i, Vec to) const {
+  const auto n = static_cast<size_t>(width);
+  const Weights& x = row_weights(i);
+  std::fill(to.begin(), to.end(), 0.0);
+  for (int k = 0; k < x.count; k++) {
+    const double w = x.w[static_cast<size_t>(k)];
+    const double* from = &knots[static_cast<size_t>(x.first + k) * n];
+    for (size_t j = 0; j < n; j++) to[j] += w * from[j];
+  }
+}
+
 void Spline::values(CVec knots, int width, Vec rows) const {
   const auto n = static_cast<size_t>(width);
-  std::fill(rows.begin(), rows.end(), 0.0);
-  for (size_t i = 0; i < rows_.size(); i++) {
-    for (int k = 0; k < rows_[i].count; k++) {
-      const double w = rows_[i].w[static_cast<size_t>(k)];
-      const double* from = &knots[static_cast<size_t>(rows_[i].first + k) * n];
-      for (size_t j = 0; j < n; j++) rows[i * n + j] += w * from[j];
-    }
+  for (int i = 0; i < nstep(); i++) {
+    row(knots, width, i, rows.subspan(static_cast<size_t>(i) * n, n));
   }
 }
 

@@ -18,6 +18,15 @@ class Spline {
   int nstep() const { return static_cast<int>(rows_.size()); }
   int knots() const { return knots_; }
 
+  struct Weights {  // of at most four knots
+    int first = 0, count = 0;
+    std::array<double, 4> w = {};
+  };
+  // Those of row i.
+  const Weights& row_weights(int i) const { return rows_[static_cast<size_t>(i)]; }
+
+  // Row i (width) of knots, with the bits that values() gives it.
+  void row(CVec knots, int width, int i, Vec to) const;
   // rows (nstep x width) of knots (knots x width).
   void values(CVec knots, int width, Vec rows) const;
   // Adds to knots_bar.
@@ -28,10 +37,6 @@ class Spline {
   void sample(CVec rows, int width, Vec knots) const;
 
  private:
-  struct Weights {  // of at most four knots
-    int first = 0, count = 0;
-    std::array<double, 4> w = {};
-  };
   // at a time in units of knots
   Weights weights(double at, Interpolation interpolation) const;
 

@@ -48,6 +48,24 @@ std::vector<double> PlanVariables::zero() const {
   return z;
 }
 
+bool PlanVariables::release_end(Vec z) const {
+  const auto n = static_cast<size_t>(nu_), end = static_cast<size_t>(spline_.knots()) * n;
+  if (n == 0) return false;
+  const std::vector<double> last(z.begin() + static_cast<ptrdiff_t>(end - n),
+                                 z.begin() + static_cast<ptrdiff_t>(end)),
+      neutral = zero();
+  bool changed = false;
+  for (size_t begin = end; begin > 0; begin -= n) {
+    const Vec knot = z.subspan(begin - n, n);
+    if (!std::equal(last.begin(), last.end(), knot.begin())) break;
+    for (size_t j = 0; j < n; j++) {
+      changed = changed || knot[j] != neutral[begin - n + j];
+      knot[j] = neutral[begin - n + j];
+    }
+  }
+  return changed;
+}
+
 void PlanVariables::set(CVec rows, size_t begin, int width, Vec z) const {
   const auto n = static_cast<size_t>(width), knots = static_cast<size_t>(spline_.knots());
   if (rows.empty() || n == 0) return;

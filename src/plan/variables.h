@@ -23,9 +23,15 @@ class PlanVariables {
 
   size_t size() const { return scale_.size(); }
   CVec scale() const { return scale_; }
+  CVec low() const { return low_; }
+  CVec high() const { return high_; }
+  const Spline& spline() const { return spline_; }
 
   // 0, or what is next to it within the bounds.
   std::vector<double> zero() const;
+  // Sets the controls of all knots at the end that are equal, as they are after shift(), to those
+  // of zero(). False if that changes nothing.
+  bool release_end(Vec z) const;
   // Parts of z from rows, one row that is held, or nothing: that part stays.
   void set_ctrl(CVec rows, Vec z) const;
   void set_forces(CVec rows, Vec z) const;

@@ -25,12 +25,14 @@ namespace {
 class AdaptiveRollout {
  public:
   AdaptiveRollout(const Model& model, const RolloutInput& input, int nstep,
-                  const Trajectory* steps_of, bool keep_all, StopSignal& stop)
+                  const Trajectory* steps_of, bool keep_all, StopSignal& stop,
+                  const ControlLaw& law)
       : model_(model),
         impl_(model.impl()),
         options_(model.options().adaptive),
         steps_of_(steps_of),
         stop_(stop),
+        law_(law),
         workspace_(impl_),
         method_(impl_, *workspace_),
         stiffness_(model, *workspace_),
@@ -102,6 +104,11 @@ class AdaptiveRollout {
 
  private:
   bool interval(int i) {
+    if (law_) {
+      const auto nu = static_cast<size_t>(t_.nu);
+      law_({.step = i, .qpos = x_.qpos, .qvel = x_.qvel, .act = x_.act},
+           Vec(t_.ctrl).subspan(static_cast<size_t>(i) * nu, nu));
+    }
     const IntervalInput in = interval_input(model_, t_, i);
     x_.enter(model_, t_, i);
     const long iterations = times_.solver_niter;
@@ -369,6 +376,7 @@ class AdaptiveRollout {
   const AdaptiveOptions& options_;
   const Trajectory* steps_of_;
   StopSignal& stop_;
+  const ControlLaw& law_;
   WorkspaceLease workspace_;
   WarningCollector workspace_warnings_;
   RungeKutta method_;
@@ -422,8 +430,9 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
 }
 
 Trajectory adaptive_rollout(const Model& model, const RolloutInput& input, int nstep,
-                            const Trajectory* steps_of, bool keep_all, StopSignal& stop) {
-  return AdaptiveRollout(model, input, nstep, steps_of, keep_all, stop).run();
+                            const Trajectory* steps_of, bool keep_all, StopSignal& stop,
+                            const ControlLaw& law) {
+  return AdaptiveRollout(model, input, nstep, steps_of, keep_all, stop, law).run();
 }
 
 }  // namespace diffmj

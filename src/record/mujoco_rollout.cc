@@ -48,8 +48,9 @@ void set(CVec from, mjtNum* to) { std::copy(from.begin(), from.end(), to); }
 class MujocoRollout {
  public:
   MujocoRollout(const Model& model, const RolloutInput& input, int nstep, const KeptStages& kept,
-                bool sensors, const PoseReader* poses, Trajectory t)
+                bool sensors, const PoseReader* poses, Trajectory t, const ControlLaw& law)
       : model_(model),
+        law_(law),
         kept_(kept),
         sensors_(sensors),
         poses_(poses),
@@ -90,6 +91,14 @@ class MujocoRollout {
   // false if it fails, which the trajectory says then
   bool step(int i) {
     const double time = d_->time;
+    if (law_) {
+      const auto nu = static_cast<size_t>(t_.nu);
+      law_({.step = i,
+            .qpos = row(t_.qpos, i, t_.nq),
+            .qvel = row(t_.qvel, i, t_.nv),
+            .act = row(t_.act, i, t_.na)},
+           Vec(t_.ctrl).subspan(static_cast<size_t>(i) * nu, nu));
+    }
     set(input_row(t_.ctrl, i, t_.nu), d_->ctrl);
     set(input_row(t_.qfrc_applied, i, t_.nv), d_->qfrc_applied);
     set(input_row(t_.xfrc_applied, i, 6 * t_.nbody), d_->xfrc_applied);
@@ -170,6 +179,7 @@ class MujocoRollout {
   }
 
   const Model& model_;
+  const ControlLaw& law_;
   const KeptStages kept_;
   const bool sensors_;
   const PoseReader* poses_;
@@ -185,8 +195,9 @@ class MujocoRollout {
 
 Trajectory mujoco_rollout(const Model& model, const RolloutInput& input, int nstep,
                           const KeptStages& kept, bool sensors, const PoseReader* poses,
-                          Trajectory t, StopSignal& stop) {
-  return MujocoRollout(model, input, nstep, kept, sensors, poses, std::move(t)).run(nstep, stop);
+                          Trajectory t, const ControlLaw& law, StopSignal& stop) {
+  return MujocoRollout(model, input, nstep, kept, sensors, poses, std::move(t), law)
+      .run(nstep, stop);
 }
 
 }  // namespace diffmj

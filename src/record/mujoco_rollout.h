@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "diffmj/rollout.h"
+#include "record/control_law.h"
 #include "record/pose_reader.h"
 
 namespace diffmj {
@@ -17,10 +18,10 @@ struct KeptStages {
 };
 
 // sensors: mj_step computes them. poses: where those of the states go; null: nowhere. t is empty
-// but for its memory, which the result takes.
+// but for its memory, which the result takes. law: as of rollout_batch_into().
 Trajectory mujoco_rollout(const Model& model, const RolloutInput& input, int nstep,
                           const KeptStages& kept, bool sensors, const PoseReader* poses,
-                          Trajectory t, StopSignal& stop);
+                          Trajectory t, const ControlLaw& law, StopSignal& stop);
 
 }  // namespace diffmj
 

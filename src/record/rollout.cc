@@ -55,15 +55,15 @@ Trajectory emptied(Trajectory& old) {
 // poses: where those of this rollout go; null: they are not asked for. old: its memory is used
 Trajectory rollout_one(const Model& model, const RolloutInput& input, int nstep,
                        const KeptStages& kept, const RolloutOptions& options, Poses* poses,
-                       Trajectory& old, StopSignal& stop) {
+                       Trajectory& old, const ControlLaw& law, StopSignal& stop) {
   const bool sense = options.sensors && steps_sense(model);
   const bool leave = poses && steps_leave_poses(model) && !cfd_forward(model.impl());
   std::optional<PoseReader> reader;
   if (leave) reader.emplace(model, options.observables, nstep, *poses);
   Trajectory t = model.is_adaptive()
-                     ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop)
+                     ? adaptive_rollout(model, input, nstep, options.steps_of, false, stop, law)
                      : mujoco_rollout(model, input, nstep, kept, sense, leave ? &*reader : nullptr,
-                                      emptied(old), stop);
+                                      emptied(old), law, stop);
   if (options.sensors && !sense && t.ok()) t.sensordata = sensordata(model, t);
   if (poses && !leave && t.ok()) *poses = diffmj::poses(model, t, options.observables);
   return t;
@@ -92,7 +92,7 @@ Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
   StopSignal stop(options.interrupted, options.progress);
   Trajectory none;
   return rollout_one(model, input, nstep, kept_of(model, nstep, 1, options.keep_stages), options,
-                     poses_of(options, 0), none, stop);
+                     poses_of(options, 0), none, {}, stop);
 }
 
 namespace {
@@ -100,7 +100,8 @@ namespace {
 // model_of(i): the model of rollout i
 template <class ModelOf>
 void run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs, int nstep,
-               const RolloutOptions& options, std::span<Trajectory> out) {
+               const RolloutOptions& options, std::span<Trajectory> out,
+               const BatchControlLaw& law = {}) {
   require_no_callbacks("rollout");
   for (size_t i = 0; i < inputs.size(); i++) {
     require_input("rollout " + std::to_string(i) + " of the batch", model_of(i), inputs[i], nstep);
@@ -115,8 +116,10 @@ void run_batch(ModelOf&& model_of, std::span<const RolloutInput> inputs, int nst
   StopSignal stop(options.interrupted, options.progress);
   parallel_for(static_cast<int>(inputs.size()), options.nthread, stop, [&](int i, StopSignal& s) {
     const auto k = static_cast<size_t>(i);
-    out[k] =
-        rollout_one(model_of(k), inputs[k], nstep, kept, options, poses_of(options, k), out[k], s);
+    ControlLaw own;
+    if (law) own = [&law, i](const LawInput& in, Vec ctrl) { law(i, in, ctrl); };
+    out[k] = rollout_one(model_of(k), inputs[k], nstep, kept, options, poses_of(options, k), out[k],
+                         own, s);
   });
   if (stop.stopped()) throw Interrupted("rollout: interrupted");
 }
@@ -131,8 +134,9 @@ std::vector<Trajectory> rollout_batch(const Model& model, std::span<const Rollou
 }
 
 void rollout_batch_into(const Model& model, std::span<const RolloutInput> inputs, int nstep,
-                        const RolloutOptions& options, std::span<Trajectory> out) {
-  run_batch([&](size_t) -> const Model& { return model; }, inputs, nstep, options, out);
+                        const RolloutOptions& options, std::span<Trajectory> out,
+                        const BatchControlLaw& law) {
+  run_batch([&](size_t) -> const Model& { return model; }, inputs, nstep, options, out, law);
 }
 
 std::vector<Trajectory> rollout_batch(std::span<const Model> models,

@@ -53,7 +53,7 @@ class PlanTest : public CliTest {
 };
 
 TEST_F(PlanTest, EveryPlannerMovesTheCart) {
-  for (const std::string planner : {"gradient", "sampling", "hybrid"}) {
+  for (const std::string planner : {"gradient", "sampling", "hybrid", "ilqr"}) {
     const Result result = diffmj("plan task.toml --planner " + planner + " --out " + planner);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_NE(result.out.find("written to " + planner + "/report.html"), std::string::npos);

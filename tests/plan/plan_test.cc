@@ -107,7 +107,7 @@ PlanOptions options_of(PlanMethod method) {
           .seed = 5};
 }
 constexpr PlanMethod kMethods[] = {PlanMethod::kGradient, PlanMethod::kSampling,
-                                   PlanMethod::kHybrid};
+                                   PlanMethod::kHybrid, PlanMethod::kIlqr};
 
 TEST(Planner, EveryMethodMovesThePuck) {
   const Model m = model();
@@ -149,6 +149,8 @@ TEST(Planner, HasTheSameBitsOnAnyThreads) {
     }
     EXPECT_EQ(plans[0], plans[1]);
     EXPECT_EQ(plans[0], plans[2]);
+    // noise is of the starts alone, and the first may be the best of them
+    if (method == PlanMethod::kIlqr) continue;
     PlanOptions other = options_of(method);
     other.seed = 6;
     Planner planner(m, cost(m), other);

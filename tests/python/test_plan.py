@@ -21,7 +21,7 @@ ARM = """<mujoco><option timestep="0.005"/><worldbody>
   <actuator><motor name="a" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
     <motor name="b" joint="elbow" ctrllimited="true" ctrlrange="-6 6"/></actuator>
   <sensor><gyro name="gyro" site="tip"/></sensor></mujoco>"""
-METHODS = ("gradient", "sampling", "hybrid")
+METHODS = ("gradient", "sampling", "hybrid", "ilqr")
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,80 @@ def test_planners_reduce_the_cost(sim, method):
     # the same seed, whatever the threads
     again = diffmj.Planner(sim, REACH, method=method, noise="brown", nthread=3, **TASK)
     assert np.array_equal(again.plan(qpos=[0.1, 0.2]).ctrl, plan.ctrl)
+
+
+def test_ilqr_reaches_in_a_few_iterations_and_its_gains_hold_the_plan(sim):
+    plan = diffmj.Planner(sim, REACH, "ilqr", horizon=60, iterations=10).plan([0.1, 0.2])
+    adam = diffmj.Planner(sim, REACH, horizon=60, iterations=40, rate=0.1).plan([0.1, 0.2])
+    assert plan.cost < adam.cost
+    cost = [diffmj.JointPosition(target=[0.4, 0.5]), diffmj.ControlEffort(weight=1e-3)]
+    plan = diffmj.Planner(sim, cost, "ilqr", horizon=60, iterations=10).plan([0.1, 0.2])
+    assert plan.gains.shape == (60, 2, 4)
+    # from beside the start, with and without them
+    planned, ends = sim.rollout([0.1, 0.2], ctrl=plan.ctrl), []
+    for gains in (plan.gains, np.zeros_like(plan.gains)):
+        qpos, qvel = np.array([0.15, 0.1]), np.array([0.0, -0.5])
+        for i in range(60):
+            dx = np.concatenate([qpos - planned.qpos[i], qvel - planned.qvel[i]])
+            ctrl = np.clip(plan.ctrl[i] + gains[i] @ dx, [-12, -6], [12, 6])
+            step = sim.rollout(qpos, qvel, ctrl=ctrl[None])
+            qpos, qvel = step.qpos[-1], step.qvel[-1]
+        ends.append(np.linalg.norm(qpos - planned.qpos[-1]))
+    assert ends[0] < 0.3 * ends[1]
+    # knots have none
+    assert diffmj.Planner(sim, cost, "ilqr", horizon=60, knots=6).plan().gains is None
+
+
+def test_ilqr_in_the_loop_reaches_and_goes_on_with_the_same_bits(sim):
+    def planner():
+        return diffmj.Planner(sim, REACH, "ilqr", horizon=50, knots=10, iterations=2)
+
+    run = diffmj.run_mpc(planner(), qpos=[0.1, 0.2], nstep=200, execute=20)
+    assert run.plans[-1].cost < 0.1 * run.plans[0].history[0].cost
+    half = diffmj.run_mpc(planner(), qpos=[0.1, 0.2], nstep=100, execute=20)
+    whole = diffmj.run_mpc(planner(), qpos=[0.1, 0.2], nstep=200, execute=20, resume=half)
+    assert np.array_equal(whole.qpos, run.qpos)
+
+
+def test_ilqr_swings_a_pole_up_without_bounds_or_effort():
+    # the last control of each plan is a kick: held while the plan moves on, it would throw the cart
+    pole = diffmj.Simulator(
+        """<mujoco><option timestep="0.02"/><default><geom contype="0" conaffinity="0"/></default>
+        <worldbody><body><joint name="cart" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/>
+        <body><joint name="pole" axis="0 1 0" damping="0.01"/>
+        <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.6" mass="0.2"/></body></body>
+        </worldbody><actuator><motor joint="cart"/></actuator></mujoco>"""
+    )
+    cost = [
+        diffmj.JointPosition(["pole"], target=[np.pi], terminal=5),
+        diffmj.JointVelocity(weight=0.01, terminal=0.5),
+        diffmj.JointPosition(["cart"], weight=0.05),
+    ]
+    planner = diffmj.Planner(pole, cost, "ilqr", horizon=80, iterations=3)
+    run = diffmj.run_mpc(planner, nstep=200, execute=5)
+    assert abs(run.qpos[-1, 1] - np.pi) < 0.01
+    assert abs(run.qpos[-1, 0]) < 0.5
+    assert run.plans[-1].cost < 1e-3
+
+
+def test_ilqr_says_what_it_does_not_do(sim):
+    def refused(text, cost=REACH, error=diffmj.InputError, **options):
+        with pytest.raises(error, match=text):
+            diffmj.Planner(sim, cost, "ilqr", **options)
+
+    refused("decides controls alone, not forces", decide=("ctrl", "qfrc_applied"))
+    refused("decides controls alone, not velocity", decide=("ctrl", "qvel"))
+    refused("interpolation linear or zero", knots=5, interpolation="cubic")
+    refused("regularization is -1", regularization=-1)
+    refused("regularization is nan", regularization=float("nan"))
+    refused("at most 63 starts", starts=64)
+    own = [diffmj.OwnCost(lambda batch: (np.zeros(len(batch)), {}), name="mine")]
+    refused("needs residuals, which own cost 'mine' has not", own, diffmj.UnsupportedError)
+    still = diffmj.Simulator(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    with pytest.raises(diffmj.InputError, match="the model has no controls"):
+        diffmj.Planner(still, [diffmj.JointVelocity()], "ilqr")
 
 
 def test_costs_agree_with_numpy(sim):
@@ -114,7 +188,7 @@ def test_own_cost_is_the_same_as_a_term(sim):
             diffmj.ControlEffort(weight=0.01),
         ]
     )
-    for method in METHODS:
+    for method in METHODS[:3]:  # iLQR has no own costs
         plans = [diffmj.Planner(sim, x, method=method, **TASK).plan() for x in (own, same)]
         assert plans[0].cost == pytest.approx(plans[1].cost, rel=1e-6)
         assert plans[0].ctrl == pytest.approx(plans[1].ctrl, abs=1e-4)
