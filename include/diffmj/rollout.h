@@ -116,15 +116,16 @@ struct SolverRecord {
   double end_time = 0;                              // [s]
   std::vector<double> end_qpos, end_qvel, end_act;  // nq, nv, na
 
-  // For the way back: all steps with their stages, or the states of those in kept_step
-  // (AdaptiveOptions::checkpoints), as record/adaptive.h lays them out.
+  // For the backward pass: all steps with their Runge-Kutta stages, or the states of those in
+  // kept_step (AdaptiveOptions::checkpoints), in the layout of record/adaptive.h.
   std::vector<double> kept;
   std::vector<int> kept_nefc;
   std::vector<int> kept_step;
-  // Steps within which something became active that was held back to their end.
+  // Steps within which a constraint became active and was suppressed until their end.
   std::vector<int> masked_step;
-  // Steps within which constraints began or ceased to carry force: their adjoint is the continuous
-  // one, for that of the step itself does not know where in it they did.
+  // Nonsmooth steps, within which constraints began or ceased to carry force. They use the
+  // continuous adjoint, because that of the step itself does not depend on where in the step this
+  // happens.
   std::vector<int> bent_step;
 };
 
@@ -140,8 +141,8 @@ struct Trajectory {
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
   std::vector<double> next_warmstart;   // nv: what that of a next step would start from
   std::vector<StepRecord> steps;        // nstep
-  // Paths of tendons at the start of each step, so that the backward pass need not find them again:
-  // nstep rows, or nothing where the model has none or they would not fit.
+  // Tendon paths at the start of each step, so that the backward pass need not recompute them:
+  // nstep rows, or nothing if the model has none or they would not fit.
   std::vector<double> tendon_numbers;
   std::vector<int> tendon_objects;
   // Contacts at the start of each step, to the same end: those of step i are the bytes from
