@@ -614,7 +614,8 @@ class Simulator:
         this, or the cause of a gradient that differs.
 
         Args: as for `rollout`, without a batch, and
-            nstep: length of the rollout.
+            nstep: length of the rollout. None: as many steps as ctrl, qfrc_applied or xfrc_applied
+                have rows, or 10 if none of them has one row per step.
             directions: random directions in (qpos, qvel, act, every ctrl).
             seed: of directions and cotangents.
             tolerance: largest relative error of a direction that agrees; above 0.
