@@ -1,7 +1,7 @@
 """Where does a tossed cube land, and how does that depend on the speed of the throw?
 
 A cube is thrown at the floor with vertical speed u0 and tumbles for one second; the loss is its
-final y. One backward sweep through every toss of a batch gives d(loss)/d(u0), compared here with
+final y. One backward pass through every toss of a batch gives d(loss)/d(u0), compared here with
 central differences of the loss. Twice: with hard contacts, whose time constant is 2.5 steps, and
 with softer ones of 10 steps. The gradient of the steps is exact in both; only in the second do the
 steps resolve the contact, so that it also tells where the motion goes.
@@ -53,7 +53,7 @@ def toss(sim, u0):
 
 
 def adjoint(trajectory):
-    """d(final y)/d(u0) of every toss, by one backward sweep each."""
+    """d(final y)/d(u0) of every toss, by one backward pass each."""
     dloss = np.zeros_like(trajectory.qpos)
     dloss[:, -1, 1] = 1
     return trajectory.backward(qpos=dloss).qvel[:, 2]
@@ -123,7 +123,7 @@ def draw(results):
     ]
     names = ["adjoint (diffmj)", "finite differences", "finite differences, not converged"]
     figure.legend(keys, names, loc="outside lower center", ncols=3)
-    figure.suptitle("A tossed cube: one backward sweep against finite differences")
+    figure.suptitle("A tossed cube: one backward pass against finite differences")
     return figure
 
 

@@ -1,11 +1,10 @@
 // Contacts from distance (CFD): contact forces between geoms that do not touch yet, in the backward
 // pass only, so that a gradient tells how they would have to move to meet [Paulus26, section 4].
 //
-// A rollout is what it is without. At each of its states the pullback takes the derivative of other
-// forces (docs/derivations/cfd.md): with r the distance of a contact beyond its margin, its
-// impedance goes on for r > 0 from d_0 at r = 0 down to d_c at r = width, and its reference
-// acceleration has softplus(-r) in place of -r. The result is a surrogate, not the derivative of
-// the loss.
+// Rollouts do not change. At each state the pullback differentiates other forces
+// (docs/derivations/cfd.md). Let r be the distance of a contact beyond its margin. For r > 0 its
+// impedance continues from d_0 at r = 0 down to d_c at r = width, and softplus(-r) replaces -r in
+// its reference acceleration. The result is a surrogate, not the derivative of the loss.
 #ifndef DIFFMJ_CFD_H_
 #define DIFFMJ_CFD_H_
 
@@ -16,12 +15,12 @@
 
 namespace diffmj {
 
-// Of one contact. As width goes to 0 the ordinary gradient comes back.
+// The law of one contact. As width goes to 0, the gradient converges to the ordinary one.
 struct CfdLaw {
   double width = 0.1;  // [m] up to which contacts are made, w_c; 0: none, the contact is MuJoCo's
   double d_c = 0;      // impedance at width; from 0 to 0.9999
   // Impedance at r = 0; -1: that of the contact's solimp there, which makes forces continuous, but
-  // 0.01 at most.
+  // at most 0.01.
   double d_0 = -1;
   double midpoint = 1;   // of the spline, from the far end; above 0, at most 1
   double power = 2;      // of the spline; 1 or more
@@ -29,20 +28,21 @@ struct CfdLaw {
 };
 
 struct Cfd {
-  // Of contacts that have none of their own. None: that of the model's custom numeric "cfd", or
-  // the default.
+  // The law of contacts without a law of their own. None: that of the model's custom numeric "cfd",
+  // or the default.
   std::optional<CfdLaw> law = {};
-  // Of contacts of a geom and of a pair of geoms, by name, before those of custom numerics
-  // "cfd_geom:NAME" and "cfd_pair:NAME,NAME". A pair's goes first, then a geom's; of two geoms'
-  // the wider.
+  // Laws for a geom and for a pair of geoms, by name. They override the custom numerics
+  // "cfd_geom:NAME" and "cfd_pair:NAME,NAME". A pair's law overrides a geom's; of the laws of two
+  // geoms the wider one counts.
   std::map<std::string, CfdLaw> geoms = {};
   std::map<std::pair<std::string, std::string>, CfdLaw> pairs = {};
-  // Contacts from distance at one state at most: the nearest. Those that touch do not count.
+  // Largest number of contacts from distance at one state; the nearest are kept. Touching contacts
+  // are not counted.
   int max_contacts = 16;
-  // Of adaptive steps: their error is also that of the forces from distance, so that the discrete
-  // adjoint follows these. The rollout takes other, smaller steps then.
+  // Include forces from distance in the error of adaptive steps, so that the discrete adjoint
+  // resolves them. The rollout then takes smaller steps.
   bool controls_steps = false;
-  // Not physical, to look at or to check against: the rollout has forces from distance, too.
+  // Apply forces from distance in the rollout, too. Not physical; for inspection and checks.
   bool forward = false;
 };
 

@@ -27,17 +27,17 @@ struct CheckOptions {
 
 // One random direction: the adjoint's number, differences of the steps, their error bar.
 //
-// The adjoint is the derivative on the side that the rollout is on: of the constraints that act,
-// the zones they are in, the clamps that hold. Differences count only where their samples are on
-// that side, too.
+// The adjoint is the derivative on the side that the rollout is on: for the constraints that act,
+// the zones they are in and the clamps that are active. Differences count only if their samples are
+// on that side, too.
 struct CheckDirection {
   double adjoint = 0;
   double differences = 0;
-  double error_bar = 0;  // Ridders' own estimate
+  double error_bar = 0;  // estimated by Ridders' method
   double error = 0;      // |adjoint - differences| / scale; step by step: the largest
-  // agrees: to the tolerance; where MuJoCo finds contacts by iteration, to what differences can
-  // tell. inconclusive: the error bar is too large to tell. at a kink: neither side of any useful
-  // step, in any direction that was tried, stays on the side that the rollout is on.
+  // agrees: to the tolerance; where MuJoCo finds contacts by iteration, to the accuracy of the
+  // differences. inconclusive: the error bar is too large. at a kink: in every direction that was
+  // tried, all useful differences leave the side that the rollout is on.
   enum class Verdict { kAgrees, kDiffers, kInconclusive, kAtKink } verdict = Verdict::kAgrees;
   // central: differences of the whole rollout, from both sides. one-sided: from the side that the
   // rollout is on. stepwise: the whole rollout is at a kink on both sides, so every step was
@@ -52,7 +52,7 @@ struct CheckDirection {
 const char* verdict_name(CheckDirection::Verdict verdict);
 const char* method_name(CheckDirection::Method method);  // "central", "one-sided", "stepwise"
 
-// A place along the rollout that is near to a change of the active set.
+// A point of the rollout that is near a change of the active set.
 struct Kink {
   std::string what;     // "contact of geom 'ball' and geom 'floor' opens", ...
   int step = -1;        // or interval, of explicit Runge-Kutta methods; -1: there is none
@@ -62,42 +62,43 @@ struct Kink {
   std::string unit;
 };
 
-// How near one constraint comes to a change over the rollout. A contact is that of two geoms, all
-// places at which they touch together.
+// How near one constraint comes to a change over the rollout. All contact points of two geoms
+// together are one constraint.
 struct ConstraintKinks {
   std::string constraint;  // "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'"
-  // The smallest distance of its force to the next zone: where it vanishes, sticks or slides. None
-  // if the constraint never acts.
+  // The smallest distance of its force to the next zone, in which it vanishes, sticks or slides.
+  // None if the constraint never acts.
   Kink zone;
-  // The smallest distance of its violation to where it appears or vanishes. None for friction loss.
+  // The smallest distance of its violation to the value at which it appears or vanishes. None for
+  // friction loss.
   Kink activation;
 };
 
 struct CheckReport {
   bool passed = false;  // every direction agrees
-  // Why it did not pass, in one line: what differs and where it comes from, or what is in the way
-  // of differences. Empty if it passed.
+  // Why it did not pass, in one line: what differs and what causes it, or what prevents differences
+  // from converging. Empty if it passed.
   std::string reason;
   std::vector<CheckDirection> directions;
-  // Max over steps of |M a - τ - Jᵀf| / (1 + |M a|), the model's solver as it is: how far from its
-  // optimum, whose derivative is taken, it stopped.
+  // Max over steps of |M a - τ - Jᵀf| / (1 + |M a|) with the model's own solver settings: how far
+  // from the optimum, which is differentiated, the solver stopped.
   double solver_residual = 0;
   double adjoint_residual = 0;  // max over steps of |H λ - a_bar| / |a_bar|
   Kink nearest_kink;            // of constraints, controls and activations
-  // Of every constraint that acts on the way, that has a limit, or that is a contact within margin
+  // For every constraint that acts during the rollout, every limit, and every contact within margin
   // and gap; nearest first. Equalities have no kinks.
   std::vector<ConstraintKinks> kinks;
   GradientPath path = GradientPath::kAnalytic;
   std::string path_reason;
-  // Of the path "analytic": the largest difference to the oracle's gradient of this rollout,
-  // relative to the largest entry. -1: another path.
+  // On the path "analytic": the largest difference from the oracle's gradient of this rollout,
+  // relative to the largest entry. -1 on another path.
   double oracle_difference = -1;
   // Where MuJoCo finds contacts by iteration (ellipsoids, cylinders, meshes): how far its own
-  // ccd_tolerance moves the gradient, relative to the largest entry. The check is of contacts at
-  // machine precision. -1: there are no such contacts.
+  // ccd_tolerance moves the gradient, relative to the largest entry. The check uses contacts at
+  // machine precision. -1 if there are no such contacts.
   double collider_difference = -1;
-  // Of steps that end at events: how many the rollout has, and the norm of what their jump terms
-  // add to its gradient, relative to that of the whole. -1: there are no such steps.
+  // Number of steps of the rollout that end at events, and the norm of their jump terms relative to
+  // the norm of the gradient. -1 if there are no such steps.
   int nevent = 0;
   double jump_share = -1;
   std::vector<std::string> features;  // what the model uses, by name
@@ -105,10 +106,10 @@ struct CheckReport {
   std::vector<Warning> warnings;
 };
 
-// Rolls out on the tightened model, compares the adjoint with differences of mj_step in random
-// directions; of an explicit Runge-Kutta method the discrete adjoint, whatever the model asks for,
-// with differences of its steps, whose sizes stay those of the unperturbed rollout. Throws
-// InputError if the rollout itself fails.
+// Rolls out on the tightened model and compares the adjoint with differences of mj_step in random
+// directions. With an explicit Runge-Kutta method it compares the discrete adjoint, whatever
+// adjoint the model uses, with differences of its steps, whose sizes stay those of the unperturbed
+// rollout. Throws InputError if the rollout itself fails.
 [[nodiscard]] CheckReport check_gradient(const Model& model, const RolloutInput& input,
                                          const CheckOptions& options = {});
 

@@ -1,9 +1,9 @@
-// Cost: what a plan is to make small, as a sum of terms on states, poses, sensors and controls.
+// Cost: the function that a plan minimises, a sum of terms on states, poses, sensors and controls.
 //
 //   cost = Σ_terms  weight · mean over steps of norm(r)  +  terminal · norm(r at the end)
 //
-// The mean is over the states after each step, of controls over the steps: weights mean the same
-// for every horizon and timestep.
+// The mean is over the states after each step, and for controls over the steps. So weights have the
+// same meaning for every horizon and timestep.
 #ifndef DIFFMJ_COST_H_
 #define DIFFMJ_COST_H_
 
@@ -21,25 +21,25 @@
 
 namespace diffmj {
 
-// Of a residual r; s is CostTerm::scale. All but kL2 go over into |r|² at 0.
+// Norms of a residual r; s is CostTerm::scale. All except kL2 behave like |r|² near 0.
 enum class Norm {
   kSquared,  // |r|²
   kL2,       // √(|r|² + s²) - s: a length, smooth within s of 0
-  kHuber,    // |r|² up to |r| = s, then straight on: 2 s |r| - s²
+  kHuber,    // |r|² up to |r| = s, then linear: 2 s |r| - s²
   kCosh,     // 2 s² Σ (cosh(r_i / s) - 1): steep beyond s
 };
 const char* norm_name(Norm norm);  // "squared", "l2", "huber", "cosh"
 // InputError lists the names there are.
 Norm norm_from_name(const std::string& name);
 
-// Something with a place and an orientation.
+// Something with a position and an orientation.
 struct Frame {
   enum class Kind {
     kFixed,  // does not move: pos and quat are in the world
     kSite,
     kBody,
     kGeom,
-    kSubtree,  // centre of mass of a body and all that hangs on it; it has no orientation
+    kSubtree,  // centre of mass of a body and its subtree; it has no orientation
   };
   Kind kind = Kind::kFixed;
   std::string name = {};
@@ -58,8 +58,8 @@ struct Distance {
 struct Orientation {
   Frame from, to;
 };
-// Joint positions from their targets, in the tangent space: 1 number of a hinge or slide, 3 of a
-// ball, 6 of a free joint.
+// Joint positions relative to their targets, in the tangent space: 1 number for a hinge or slide, 3
+// for a ball, 6 for a free joint.
 struct JointPosition {
   std::vector<std::string> joints = {};  // empty: all
   std::vector<double> target = {};       // qpos of these joints; empty: qpos0
@@ -74,7 +74,7 @@ struct FrameVelocity {
   bool angular = false;
   std::array<double, 3> target = {0, 0, 0};  // [m/s or rad/s]
 };
-// ctrl from its target.
+// ctrl relative to its target.
 struct ControlEffort {
   std::vector<std::string> actuators = {};  // empty: all
   std::vector<double> target = {};          // empty: 0
@@ -85,8 +85,8 @@ struct ControlRate {
 };
 // qfrc_applied, where it is a decision variable.
 struct ForceEffort {};
-// A sensor from its target. Contact forces are those of touch and force sensors: their derivative
-// is the one of the forces of the contacts that are there.
+// A sensor value relative to its target. For contact forces use touch and force sensors: their
+// derivative is that of the forces of the existing contacts.
 struct SensorValue {
   std::string sensor;
   std::vector<double> target = {};  // empty: 0
@@ -120,9 +120,9 @@ struct CostBars {
   Cotangents view() const;
 };
 
-// An own cost, of whole trajectories: adds to values, one per trajectory, and, if bars is not
-// empty, to bars, one per trajectory. Called on the thread that asked for the cost, for many
-// trajectories at once.
+// A cost that the user defines on whole trajectories. It adds to values, one per trajectory, and,
+// if bars is not empty, to bars, one per trajectory. It is called on the thread that requested the
+// cost, for many trajectories at once.
 struct OwnCost {
   struct Batch {
     const Model& model;
@@ -132,7 +132,7 @@ struct OwnCost {
     std::span<CostBars* const> bars;  // empty: not asked for
   };
   std::function<void(const Batch&)> function;
-  // What it reads, and may have cotangents of, beside states and controls.
+  // What it reads, and may have cotangents of, in addition to states and controls.
   std::vector<std::string> observables = {};
   bool sensors = false;
   std::string name = "own";
@@ -160,13 +160,13 @@ class Cost {
     CostBars bars;              // if a gradient was asked for
     std::vector<double> r, r_bar;
   };
-  // Values, and cotangents if asked for, of trajectories that reached their end; others get NaN.
+  // Values, and cotangents if requested, for trajectories that reached their end; others get NaN.
   // poses: those of the rollouts (RolloutOptions::poses), one per trajectory, or none if the cost
   // needs none. Own costs run on this thread, the rest on nthread threads.
   void evaluate(const Model& model, std::span<const Trajectory> trajectories,
                 std::span<const Poses> poses, bool gradient, std::span<Evaluation> out,
                 int nthread = 0) const;
-  // Of one trajectory, of which poses are computed here.
+  // For one trajectory, whose poses are computed here.
   [[nodiscard]] Evaluation evaluate(const Model& model, const Trajectory& trajectory,
                                     bool gradient = false) const;
 

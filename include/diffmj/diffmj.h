@@ -2,27 +2,35 @@
 #ifndef DIFFMJ_DIFFMJ_H_
 #define DIFFMJ_DIFFMJ_H_
 
-#include "diffmj/adaptive.h"
-#include "diffmj/check.h"
-#include "diffmj/collisions.h"
-#include "diffmj/cost.h"
+// clang-format off
+#include "diffmj/version.h"
 #include "diffmj/error.h"
-#include "diffmj/fit.h"
-#include "diffmj/fit_report.h"
-#include "diffmj/gradient.h"
-#include "diffmj/identify.h"
-#include "diffmj/linearize.h"
+// models and their options
+#include "diffmj/adaptive.h"
+#include "diffmj/collisions.h"
+#include "diffmj/cfd.h"
 #include "diffmj/model.h"
-#include "diffmj/mpc.h"
-#include "diffmj/mpc_report.h"
-#include "diffmj/observables.h"
-#include "diffmj/plan.h"
-#include "diffmj/recording.h"
+// rollouts
+#include "diffmj/state.h"
 #include "diffmj/rollout.h"
+#include "diffmj/observables.h"
 #include "diffmj/sensors.h"
 #include "diffmj/serialize.h"
-#include "diffmj/state.h"
 #include "diffmj/tape.h"
-#include "diffmj/version.h"
+// derivatives
+#include "diffmj/gradient.h"
+#include "diffmj/linearize.h"
+#include "diffmj/check.h"
+// identification
+#include "diffmj/identify.h"
+#include "diffmj/recording.h"
+#include "diffmj/fit.h"
+#include "diffmj/fit_report.h"
+// planning
+#include "diffmj/cost.h"
+#include "diffmj/plan.h"
+#include "diffmj/mpc.h"
+#include "diffmj/mpc_report.h"
+// clang-format on
 
 #endif  // DIFFMJ_DIFFMJ_H_

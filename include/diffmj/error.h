@@ -16,7 +16,7 @@ class InputError : public Error {
   using Error::Error;
 };
 
-// The model uses a feature that has no derivative here: the message names the element.
+// The model uses a feature without a derivative: the message names the element.
 class UnsupportedError : public Error {
   using Error::Error;
 };
@@ -39,7 +39,7 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-// Memory for the result cannot be had; the message says how much was asked for.
+// There is not enough memory for the result; the message says how much was requested.
 class MemoryError : public Error {
   using Error::Error;
 };

@@ -1,4 +1,4 @@
-// Objective and fit(): parameters of a model from segments of recordings, by gradients.
+// Objective and fit(): fits parameters of a model to segments of recordings, by gradients.
 #ifndef DIFFMJ_FIT_H_
 #define DIFFMJ_FIT_H_
 
@@ -28,7 +28,7 @@ struct ResidualLoss {
   Kind kind = Kind::kLinear;
   double scale = 1;
 };
-// "linear", "soft_l1", "huber", "cauchy"; InputError lists the names there are.
+// "linear", "soft_l1", "huber", "cauchy"; an InputError lists the valid names.
 ResidualLoss::Kind residual_loss_from_name(const std::string& name);
 const char* residual_loss_name(ResidualLoss::Kind kind);
 
@@ -51,15 +51,16 @@ class Objective {
     int nfailed = 0;
     std::string message;  // of the first of them
   };
-  // which: numbers of segments; empty: all. All segments are one batch on options.nthread threads,
-  // sums are taken in their order: the result does not depend on the threads. Throws RolloutError
-  // if every rollout fails, and what ParametricModel::at and jacobian throw.
+  // which: numbers of segments; empty: all. All segments are one batch on options.nthread threads.
+  // Sums are taken in their order, so the result does not depend on the number of threads. Throws
+  // RolloutError if every rollout fails, and the errors of ParametricModel::at and jacobian.
   [[nodiscard]] Value evaluate(std::span<const double> theta, bool gradient = true,
                                std::span<const int> which = {},
                                const RolloutOptions& options = {}) const;
 
-  // Residuals r of all segments, each times the root of its weight; those of weight 0 are left out.
-  // With a loss other than kLinear they are ±s √ρ(r²/s²), so that half their squares are the loss.
+  // Residuals r of all segments, each times the square root of its weight; those of weight 0 are
+  // left out. With a loss other than kLinear they are ±s √ρ(r²/s²), so that half their squares are
+  // the loss.
   struct Residuals {
     std::vector<double> values;  // n; of a failed rollout NaN
     std::vector<int> first;      // nsegment + 1: where those of a segment begin; the last is n
@@ -69,7 +70,7 @@ class Objective {
     std::string message;  // of the first of them
   };
   struct ResidualOptions {
-    // Derivatives that are wanted. Tangents of all of them go through each rollout once
+    // Which derivatives to compute. The tangents of all of them go through each rollout once
     // (rollout_pushforward); adaptive steps take one pullback per residual instead.
     bool theta = false, start = false;
     // Moves of the segments' starting states, nsegment x ntangent; empty: as recorded.
@@ -93,8 +94,8 @@ struct FitBounds {
   double high = std::numeric_limits<double>::infinity();
 };
 
-// θ = θ(z), free variables z for bounded parameters: within two bounds a logistic curve, above or
-// below one a softplus, without bounds linear. θ(0) is the start, and dθ/dz there the size of the
+// θ = θ(z), free variables z for bounded parameters: logistic between two bounds, softplus at a
+// single bound, linear without bounds. θ(0) is the start, and dθ/dz there is the size of the
 // parameter, or of its distance from the bound.
 class FitVariables {
  public:
@@ -149,10 +150,10 @@ struct FitOptions {
   double tolerance = 0;  // Adam ends where a full-batch gradient in z is smaller; 0: never
   std::function<bool()> interrupted = {};
   std::function<void(const FitStep&)> progress = {};  // after every iteration
-  // A file that is written every second and at the end; empty: none. With resume a fit goes on from
-  // it, if it is there: Adam as if it had not been stopped, bit for bit, Levenberg-Marquardt from
-  // the parameters that it had reached. iterations count from the first start. Throws InputError if
-  // the file is of another problem.
+  // A file that is written every second and at the end; empty: none. With resume a fit continues
+  // from it, if it exists: Adam as if it had not been stopped, bit for bit, Levenberg-Marquardt
+  // from the parameters that it had reached. iterations counts from the first start. Throws
+  // InputError if the file belongs to another problem.
   std::string checkpoint = {};
   bool resume = false;
 };
@@ -164,11 +165,11 @@ struct FitResult {
   std::vector<FitStep> history;
   bool converged = false;    // it ended before its iterations, because nothing improves any more
   bool interrupted = false;  // what was reached until then
-  // Of an error on the way, for example parameters with which the model does not compile: what was
-  // reached until then. Errors at the start are thrown.
+  // Of an error during the fit, for example parameters with which the model does not compile; the
+  // result is the best so far. Errors at the start are thrown.
   std::string message;
-  // Of Levenberg-Marquardt: why the values may be no minimum. It had not converged, or its steps
-  // became too small although the gradient is not.
+  // From Levenberg-Marquardt: why the values may not be a minimum. It did not converge, or its
+  // steps became too small although the gradient is not.
   std::string warning;
 };
 // Throws InputError if a bound excludes the start.
@@ -177,10 +178,10 @@ struct FitResult {
 
 // How well the data determine the parameters: the covariance σ² (JᵀJ)⁻¹ of the least-squares
 // estimate, σ² = |r|²/(n - p), where starting states that were estimated are eliminated from J and
-// counted in p. Standard errors are those, or, where they are larger, those that let residuals of a
-// recording (of a segment, where there are few recordings) depend on each other in any way. With a
-// loss other than kLinear r and J are those of Objective::Residuals. Neither
-// knows of a bias: a model that cannot be right, or noise of starting states that acts on one side.
+// counted in p. Standard errors are those, or, if larger, those that allow arbitrary correlation of
+// the residuals within a recording (within a segment, if there are few recordings). With a loss
+// other than kLinear, r and J are those of Objective::Residuals. Neither includes bias, for example
+// from a wrong model or from noise of starting states that acts on one side.
 struct Uncertainty {
   std::vector<double> error;        // standard errors; infinite where the data say nothing
   std::vector<double> correlation;  // p x p

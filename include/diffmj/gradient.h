@@ -27,23 +27,23 @@ struct Cotangents {
   std::span<const double> subtree_com = {};  // (nstep + 1) x 3 nbody
   std::span<const double> geom_xpos = {};    // (nstep + 1) x 3 ngeom
   // Of rotation matrices, ambient: the 9 derivatives as if the 9 numbers were free. Only the part
-  // along rotations counts.
+  // along rotations has an effect.
   std::span<const double> xmat = {};       // (nstep + 1) x 9 nbody
   std::span<const double> site_xmat = {};  // (nstep + 1) x 9 nsite
   std::span<const double> geom_xmat = {};  // (nstep + 1) x 9 ngeom
   // Of velocities.
   std::span<const double> body_linvel = {}, body_angvel = {};  // (nstep + 1) x 3 nbody
   std::span<const double> site_linvel = {}, site_angvel = {};  // (nstep + 1) x 3 nsite
-  // Of the sensors at each state (sensordata(), sensors.h), in MuJoCo's layout. Of quaternions and
-  // unit vectors all numbers count, as if they were free. Sensors that have no derivative must have
-  // zeros: UnsupportedError names them.
+  // Of the sensors at each state (sensordata(), sensors.h), in MuJoCo's layout. Quaternions and
+  // unit vectors are treated as free numbers. Sensors without a derivative must have zeros;
+  // otherwise an UnsupportedError names them.
   std::span<const double> sensordata = {};  // (nstep + 1) x nsensordata
   // Every span above has one row, which belongs to the last state.
   bool final_row = false;
   // Of the constraint forces of each step (constraint_forces(), rollout.h): nstep entries, also
   // with final_row, each with a number per row of that step or empty.
   std::span<const std::vector<double>> efc_force = {};
-  // Fields of mjModel whose gradient is wanted too (parameter_names()).
+  // Fields of mjModel whose gradient is computed too (parameter_names()).
   std::vector<std::string> params = {};
 };
 
@@ -56,27 +56,26 @@ struct Gradient {
   std::vector<double> ctrl;          // nstep x nu
   std::vector<double> qfrc_applied;  // nstep x nv
   std::vector<double> xfrc_applied;  // nstep x 6 nbody, if the rollout was given xfrc_applied
-  // Of the fields of mjModel that were asked for, in their own layout. Each field alone is moved; M
-  // (and so dof_M0) and the masses of subtrees follow, other numbers that the compiler derives
-  // (body_invweight0,
-  // ...) do not. Rows that are unit vectors (quaternions, jnt_axis) have the gradient of the
-  // function that normalises them. Gains of controllers (PID, dcmotor) and friction loss that are 0
-  // are features that are off: 0.
+  // Of the requested fields of mjModel, in their own layout. Each field is changed alone. M (and so
+  // dof_M0) and the masses of subtrees follow; other numbers that the compiler derives
+  // (body_invweight0, ...) do not. Rows that are unit vectors (quaternions, jnt_axis) have the
+  // gradient of the function that normalises them first. Gains of controllers (PID, dcmotor) and
+  // friction loss that are 0 mean that the feature is off; their gradient is 0.
   std::map<std::string, std::vector<double>> params;
   std::string message;  // of a batch: why every entry is NaN; empty if none is
-  // Of explicit Runge-Kutta methods: steps that were made again between checkpoints; of continuous
-  // adjoints, their own steps and evaluations.
+  // With explicit Runge-Kutta methods: the number of recomputed steps between checkpoints; with
+  // continuous adjoints, their own steps and evaluations.
   long nrecomputed = 0, naccepted = 0, nrejected = 0, nevaluation = 0;
-  // Of contacts from distance: states they were looked for at, and those of them with more than
-  // Cfd::max_contacts, where only the nearest were kept.
+  // With contacts from distance: the number of states at which they were detected, and of those
+  // with more than Cfd::max_contacts, where only the nearest were kept.
   long cfd_evaluations = 0, cfd_capped = 0;
 };
 
-// The exact derivative of the discrete steps that were taken (discrete adjoint), their sizes held
-// fixed, with the constraint solver differentiated implicitly; or what AdaptiveOptions::adjoint
-// asks for instead. Throws InputError if the trajectory failed,
-// belongs to another model, or a cotangent has the wrong size or is not finite; RolloutError if the
-// gradient itself is not finite.
+// The exact derivative of the discrete steps that were taken (discrete adjoint), with their sizes
+// held fixed and the constraint solver differentiated implicitly; or another adjoint
+// (AdaptiveOptions::adjoint). Throws InputError if the trajectory failed or belongs to another
+// model, or if a cotangent has the wrong size or is not finite; RolloutError if the gradient itself
+// is not finite.
 [[nodiscard]] Gradient rollout_pullback(const Model& model, const Trajectory& trajectory,
                                         const Cotangents& cotangents,
                                         const RolloutOptions& options = {});
@@ -88,7 +87,7 @@ struct Gradient {
                                                            std::span<const Cotangents> cotangents,
                                                            const RolloutOptions& options = {});
 
-// The same with a model of its own for every trajectory.
+// The same with a separate model for every trajectory.
 [[nodiscard]] std::vector<Gradient> rollout_pullback_batch(std::span<const Model> models,
                                                            std::span<const Trajectory> trajectories,
                                                            std::span<const Cotangents> cotangents,

@@ -1,14 +1,14 @@
-// ParametricModel: gradients in anything that MJCF can say.
+// ParametricModel: gradients with respect to attributes of an MJCF.
 //
 // Parameters θ are numbers that a model is built from: attributes of elements of an MJCF, or the
-// arguments of any function that makes a model. With the fields p of mjModel,
+// arguments of any function that builds a model. With the fields p of mjModel,
 //
 //   dL/dθ = Σ_p dL/dp · dp/dθ
 //
-// the first factor is rollout_pullback()'s, the second comes from central differences of MuJoCo's
-// compiler, which moves everything it derives: masses, inertias, frames, invweight0, acc0.
-// Completeness is checked: a field that changes with θ, acts on the motion and has no derivative is
-// an error that names it.
+// rollout_pullback() gives the first factor. The second comes from central differences of MuJoCo's
+// compiler, so it includes everything that the compiler derives: masses, inertias, frames,
+// invweight0, acc0. Completeness is checked: if a field changes with θ and acts on the motion but
+// has no derivative, an error names it.
 #ifndef DIFFMJ_IDENTIFY_H_
 #define DIFFMJ_IDENTIFY_H_
 
@@ -25,9 +25,9 @@ namespace diffmj {
 
 class AttributeModel;
 
-// Makes the model of some parameters; the caller owns it (mj_deleteModel). It is called by the
-// thread that calls at() or jacobian(). All of them must have
-// the same structure: numbers may differ, sizes and types may not.
+// Builds the model for given parameters; the caller owns it (mj_deleteModel). It is called by the
+// thread that calls at() or jacobian(). All models must have the same structure: numbers may
+// differ, sizes and types may not.
 using BuildModel = std::function<mjModel*(std::span<const double> theta)>;
 
 class ParametricModel {
@@ -36,7 +36,8 @@ class ParametricModel {
   // MujocoError if the model cannot be built at start.
   ParametricModel(BuildModel build, std::span<const double> start,
                   std::vector<std::string> names = {}, const ModelOptions& options = {});
-  // Attributes of elements of an MJCF, a file's path or a string; start is what it has:
+  // Attributes of elements of an MJCF, given as a path or a string; start has the values of the
+  // MJCF:
   //   "elbow/damping", "cube/size[0]"    of the element with that name; without a number all that
   //                                      are not 0
   //   "geom:cube/size[0]"                where several kinds of elements have that name
@@ -51,17 +52,17 @@ class ParametricModel {
   const std::vector<std::string>& names() const;
   const std::vector<double>& start() const;
 
-  // The model of θ: builds it, and shares all but its numbers with the model at the start.
+  // Builds the model for θ. It shares everything except numbers with the model at the start.
   [[nodiscard]] Model at(std::span<const double> theta) const;
 
-  // The MJCF of attributes as MuJoCo writes it, with six digits; meshes and textures are looked for
-  // where they were. Throws InputError if the models come from a function.
+  // The MJCF with the values θ, as MuJoCo writes it, with six digits; meshes and textures keep
+  // their paths. Throws InputError if the models come from a function.
   [[nodiscard]] std::string mjcf(std::span<const double> theta) const;
 
   // dp/dθ at θ.
   class Jacobian {
    public:
-    // Fields of mjModel that depend on θ: what Cotangents::params must have.
+    // Fields of mjModel that depend on θ; Cotangents::params must contain them.
     const std::vector<std::string>& fields() const { return fields_; }
     // dL/dθ of a gradient that has those fields.
     [[nodiscard]] std::vector<double> pullback(const Gradient& gradient) const;
@@ -78,12 +79,12 @@ class ParametricModel {
     std::vector<Entry> entries_;
     int size_ = 0;
   };
-  // Two compilations per parameter, on threads, or four of a function, which is called by this
-  // thread alone; that the first time. Afterwards two in all, as long as the model's numbers are
-  // affine in θ but for those that mj_setConst derives; that is checked, and where it does not hold
-  // every parameter is compiled again. Throws UnsupportedError naming the parameter and the field
-  // if one acts on the motion and has no derivative, InputError if a function is not smooth in a
-  // parameter, or does not depend on it (unless allow_idle is true), or if a parameter is a
+  // The first call takes two compilations per parameter, on threads; with a function it takes four,
+  // all on this thread. Later calls take two in all, as long as the model's numbers are affine in
+  // θ, apart from those that mj_setConst derives. This is checked, and where it does not hold every
+  // parameter is compiled again. Throws UnsupportedError, which names the parameter and the field,
+  // if a field acts on the motion and has no derivative; InputError if a function is not smooth in
+  // a parameter, or does not depend on it (unless allow_idle is true), or if a parameter is a
   // friction loss of 0.
   [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0,
                                   bool allow_idle = false) const;

@@ -1,6 +1,6 @@
 // linearize() and rollout_pushforward(): derivatives of steps as matrices, and of rollouts along
-// tangents of their inputs. Where rollout_pullback() (gradient.h) is for many inputs and one loss,
-// these are for few inputs and many outputs, and for what needs A and B themselves: LQR, iLQR,
+// tangents of their inputs. Use rollout_pullback() (gradient.h) for many inputs and one loss. Use
+// these for few inputs and many outputs, and for methods that need A and B themselves: LQR, iLQR,
 // Kalman filters, Gauss-Newton.
 #ifndef DIFFMJ_LINEARIZE_H_
 #define DIFFMJ_LINEARIZE_H_
@@ -17,7 +17,7 @@ namespace diffmj {
 
 // Derivatives of one step as mjd_transitionFD gives them, in the tangent space:
 //   x' = f(x, u):   A = ∂x'/∂x,  B = ∂x'/∂u
-// and, if they are asked for, of the sensors at its start:
+// and, if requested, of the sensors at its start:
 //   y = s(x, u):    C = ∂y/∂x,   D = ∂y/∂u
 struct Linearization {
   std::vector<double> A;  // (2 nv + na) x (2 nv + na), row-major
@@ -25,8 +25,8 @@ struct Linearization {
   std::vector<double> C;  // nsensordata x (2 nv + na), row-major; empty: not asked for
   std::vector<double> D;  // nsensordata x nu, row-major
 };
-// Throws InputError if an input is wrong or the step fails, UnsupportedError if a sensor is asked
-// for that has no derivative.
+// Throws InputError if an input is wrong or the step fails, UnsupportedError if sensors are
+// requested and one has no derivative.
 [[nodiscard]] Linearization linearize(const Model& model, const RolloutInput& input,
                                       bool sensors = false);
 
@@ -43,14 +43,14 @@ struct TrajectoryLinearization {
   // Where controls are linear between rows (AdaptiveOptions), by those of the next row; else empty.
   std::vector<double> B_end;
 };
-// Contacts and tendons that the trajectory kept are not looked for again. Steps of MuJoCo's
-// integrators run on a pool of threads. Throws InputError if the trajectory failed or is another
-// model's.
+// Contacts and tendon paths that the trajectory kept are not recomputed. Steps of MuJoCo's
+// integrators run on a pool of threads. Throws InputError if the trajectory failed or belongs to
+// another model.
 [[nodiscard]] TrajectoryLinearization linearize(const Model& model, const Trajectory& trajectory,
                                                 const RolloutOptions& options = {});
 
-// Tangents of what a rollout starts from and is driven by: count directions, one row each. An empty
-// span is 0.
+// Tangents of the initial state, the inputs and the parameters of a rollout: count directions, one
+// row each. An empty span is 0.
 struct Tangents {
   int count = 0;
   std::span<const double> qpos_tangent = {};  // count x nv
@@ -69,11 +69,11 @@ struct TrajectoryTangents {
   std::vector<double> act;           // count x (nstep + 1) x na
 };
 
-// Pushes tangents through a rollout, all of them at once: the derivative of its states along them,
-// exact as rollout_pullback() is. The cost is that of linearize(), whatever the count. Throws
+// Pushes tangents through a rollout, all of them at once: the derivatives of its states along them,
+// as exact as rollout_pullback(). The cost is that of linearize(), whatever the count. Throws
 // InputError as linearize() does, or if a tangent has the wrong size or is not finite;
-// UnsupportedError for tangents of parameters where steps are adaptive; RolloutError if a tangent
-// grows beyond what numbers hold.
+// UnsupportedError for tangents of parameters with adaptive steps; RolloutError if a tangent
+// overflows.
 [[nodiscard]] TrajectoryTangents rollout_pushforward(const Model& model,
                                                      const Trajectory& trajectory,
                                                      const Tangents& tangents,

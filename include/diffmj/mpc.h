@@ -1,4 +1,4 @@
-// run_mpc(): plan, execute the first part, plan again from where that led.
+// run_mpc(): plan, execute the first part, then plan again from the state reached.
 #ifndef DIFFMJ_MPC_H_
 #define DIFFMJ_MPC_H_
 
@@ -25,7 +25,7 @@ struct MpcPlan {  // one plan of a run, and what came of it
   std::string message = {};  // of what diverged
 };
 
-// Where a run can go on: after its last whole plan.
+// The state from which a run can continue: after its last complete plan.
 struct MpcMemory {
   struct Controls {
     double from = 0, begin = 0;     // [s] when they take over, and what their first row is for
@@ -55,15 +55,15 @@ struct MpcRun {
 struct MpcOptions {
   int nstep = 500;   // of the execution model
   int execute = 16;  // of them from plan to plan; with realtime at least
-  // The world does not wait: it goes on with the controls there are while a plan is made, as long
-  // as that took. The planner predicts, by running these controls, the state at which its plan will
-  // be ready, and plans from there.
+  // The world does not wait: while a plan is computed, the execution continues with the available
+  // controls for as long as planning takes. The planner runs these controls to predict the state at
+  // which its plan will be ready, and plans from there.
   bool realtime = false;
-  // [s] that the first plan is expected to take; later ones as long as the longest of the last
-  // three. 0: PlanOptions::seconds.
+  // [s] Expected time of the first plan; later plans are expected to take as long as the longest of
+  // the last three. 0: PlanOptions::seconds.
   double latency = 0;
-  // [s] that a plan is taken to last in real time, whatever the clock says: results are then
-  // reproducible. 0: the clock.
+  // [s] Assumed time of a plan in real time, instead of the clock: results are then reproducible.
+  // 0: the clock.
   double plan_seconds = 0;
   // [s] of the planner's model while it predicts: a coarse one of planning need not count there.
   // 0: as it plans.
@@ -71,10 +71,11 @@ struct MpcOptions {
   // Standard deviation of noise on executed controls, in units of half their range (1 without).
   double ctrl_noise = 0;
   unsigned seed = 0;
-  // Forces on bodies in the execution that no plan knows of: nstep x 6 nbody; empty: none.
+  // Forces on bodies in the execution that are unknown to the planner: nstep x 6 nbody; empty:
+  // none.
   std::span<const double> disturbance = {};
-  // A run to go on with, from its memory; the result has its part, too, and nstep counts it.
-  // Where no clock decides, the bits are those of one uninterrupted run.
+  // A run to continue, from its memory. The result includes its part, and nstep counts it. Unless
+  // the clock decides, the bits are those of one uninterrupted run.
   const MpcRun* resume = nullptr;
   std::function<bool()> interrupted = {};
   std::function<void(const MpcPlan&, const MpcRun&)> progress = {};  // after every plan
@@ -82,13 +83,13 @@ struct MpcOptions {
   std::function<bool(const MpcRun&)> done = {};
 };
 
-// execution may differ from the planner's model in its numbers and options: it must have the same
-// state and controls. The planner keeps its last plan: a second run from the last state goes on.
-// start is that of the execution; its ctrl, if given, the first plan's start, and with realtime the
-// controls until that is ready.
+// execution may differ from the planner's model in its numbers and options, but must have the same
+// state and controls. The planner keeps its last plan, so that a second run from the last state
+// continues it. start is the start of the execution. Its ctrl, if given, initialises the first
+// plan; with realtime it is also applied until that plan is ready.
 //
-// Throws InputError. A diverging execution, a plan all of whose rollouts diverge and an interrupt
-// end the run; what was done is returned.
+// Throws InputError. A diverging execution, a plan whose rollouts all diverge and an interrupt end
+// the run; the completed part is returned.
 [[nodiscard]] MpcRun run_mpc(Planner& planner, const Model& execution, const RolloutInput& start,
                              const MpcOptions& options = {});
 

@@ -26,7 +26,7 @@ struct Observable {
 
 // All of them.
 std::span<const Observable> observables();
-// By name; InputError lists the names there are.
+// By name; an InputError lists the valid names.
 const Observable& observable(const std::string& name);
 
 }  // namespace diffmj

@@ -41,12 +41,12 @@ struct Recording {
   int nrow() const { return static_cast<int>(time.size()); }
 };
 
-// What can be said without a model: times, numbers of rows, infinite numbers, weights. Throws
-// InputError that names the recording, the quantity, the value and the remedy.
+// Checks everything that needs no model: times, numbers of rows, infinite numbers, weights. Throws
+// an InputError that names the recording, the quantity, the value and the remedy.
 void validate(const Recording& recording);
-// Compares with the model, too: widths, names of sensors, sites and bodies, quaternions. Returns
-// the recording with unit quaternions: lengths within 1e-3 of 1 are normalised, others are an
-// error.
+// Also compares it with the model: widths, names of sensors, sites and bodies, quaternions. Returns
+// the recording with unit quaternions: those with a length within 1e-3 of 1 are normalised, others
+// are an error.
 [[nodiscard]] Recording validate(const Model& model, Recording recording);
 
 // Every `every`-th state of a trajectory, with the controls held between them (NaN in the last
@@ -58,7 +58,7 @@ enum class Difference {
   kBackward,  // from the row before
   kCentral,   // from the row before to the row after
 };
-// "backward", "central"; InputError lists the names there are.
+// "backward", "central"; an InputError lists the valid names.
 Difference difference_from_name(const std::string& name);
 
 // Fills in the velocities that are missing, by differences of qpos (mj_differentiatePos). Recorded
@@ -69,13 +69,13 @@ Difference difference_from_name(const std::string& name);
 
 // The recording at times time[0] + k dt: linear interpolation, along the shortest rotation for
 // quaternions (mju_subQuat, mju_quatIntegrate), and ctrl held. A number is missing if one of the
-// two rows that it needs is. Everything is missing inside intervals longer than 1.5 times the
-// median interval and than 1.5 dt: segments do not cross them.
+// two rows that it needs is missing. Everything is missing inside intervals that are longer than
+// both 1.5 times the median interval and 1.5 dt: segments do not cross them.
 [[nodiscard]] Recording resample(const Model& model, const Recording& recording, double dt);
 
-// The recording with body_pos and body_quat of some bodies, as the recorded qpos gives them in the
-// model: for losses on poses. What has them already keeps them. Throws InputError if qpos is not
-// recorded, or there is no such body.
+// The recording with body_pos and body_quat of some bodies, computed from the recorded qpos: for
+// losses on poses. Bodies that have them already keep them. Throws InputError if qpos is not
+// recorded, or if there is no such body.
 [[nodiscard]] Recording with_bodies(const Model& model, Recording recording,
                                     std::span<const std::string> bodies);
 
@@ -114,11 +114,11 @@ RolloutInput segment_input(const Segment& segment);  // looks into the segment
 
 enum class SegmentRule {
   kAll,
-  // With a contact at one recorded state of the segment at least, found by MuJoCo's collision
-  // detection in the model as it is.
+  // Segments with a contact in at least one recorded state, found by MuJoCo's collision detection
+  // in the model as it is.
   kContact,
 };
-// "all", "contact"; InputError lists the names there are.
+// "all", "contact"; an InputError lists the valid names.
 SegmentRule segment_rule_from_name(const std::string& name);
 
 struct SegmentOptions {

@@ -11,8 +11,8 @@
 
 namespace diffmj {
 
-// What a rollout starts from and is driven by. Spans look into the caller's memory, which must live
-// until the call returns. An empty span takes the model's default.
+// The initial state and the inputs of a rollout. Spans refer to the caller's memory, which must
+// live until the call returns. An empty span takes the model's default.
 struct RolloutInput {
   std::span<const double> qpos = {};          // nq; default qpos0
   std::span<const double> qvel = {};          // nv; default 0
@@ -23,8 +23,8 @@ struct RolloutInput {
   std::span<const double> mocap_pos = {};     // 3 nmocap; default from the model
   std::span<const double> mocap_quat = {};    // 4 nmocap; default from the model
   double time = 0;                            // [s]
-  // nv: what the solver of the first step starts from, for rollouts that go on from another one's
-  // next_warmstart; default 0. Explicit Runge-Kutta methods do not read it.
+  // nv: warm start of the constraint solver in the first step, for rollouts that continue from
+  // another one's next_warmstart; default 0. Not used by explicit Runge-Kutta methods.
   std::span<const double> qacc_warmstart = {};
 };
 
@@ -39,9 +39,9 @@ enum class Outcome {
 };
 const char* outcome_name(Outcome outcome);
 
-// What a warning is about.
+// The subject of a warning.
 enum class WarningKind {
-  kMujoco,  // whatever MuJoCo warns of
+  kMujoco,  // a warning of MuJoCo
   // Of adaptive steps, about the gradient:
   kGrazing,  // contacts or limits begin or end so slowly that a small change may miss them
   kChatter,  // a contact or limit begins and ends again and again
@@ -85,10 +85,10 @@ struct SolverEvent {
   bool release = false;  // they cease to be active while they carry force
   double rate = 0;       // [m/s or rad/s] of their violation, the mean; < 0, of a release > 0
   double jump = 0;       // norm of qacc_after - qacc_before
-  // The rate is so small that a small change of the motion may miss the contact.
+  // The rate is so small that the motion may miss the contact after a small change.
   bool grazing = false;
-  // The rate is 0 but for rounding: the contact or limit was at rest on its margin. The motion has
-  // no derivative there, and the gradient is the one-sided one, without a term for the event.
+  // The rate is 0 up to rounding: the contact or limit was at rest on its margin. The motion has no
+  // derivative there, and the gradient is one-sided, without a term for the event.
   bool at_rest = false;
 
   // For the backward pass: what it is about, the state, the rates on both sides, and the position
@@ -116,15 +116,16 @@ struct SolverRecord {
   double end_time = 0;                              // [s]
   std::vector<double> end_qpos, end_qvel, end_act;  // nq, nv, na
 
-  // For the way back: all steps with their stages, or the states of those in kept_step
-  // (AdaptiveOptions::checkpoints), as record/adaptive.h lays them out.
+  // For the backward pass: all steps with their Runge-Kutta stages, or the states of those in
+  // kept_step (AdaptiveOptions::checkpoints), in the layout of record/adaptive.h.
   std::vector<double> kept;
   std::vector<int> kept_nefc;
   std::vector<int> kept_step;
-  // Steps within which something became active that was held back to their end.
+  // Steps within which a constraint became active and was suppressed until their end.
   std::vector<int> masked_step;
-  // Steps within which constraints began or ceased to carry force: their adjoint is the continuous
-  // one, for that of the step itself does not know where in it they did.
+  // Nonsmooth steps, within which constraints began or ceased to carry force. They use the
+  // continuous adjoint, because that of the step itself does not depend on where in the step this
+  // happens.
   std::vector<int> bent_step;
 };
 
@@ -140,8 +141,8 @@ struct Trajectory {
   std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
   std::vector<double> next_warmstart;   // nv: what that of a next step would start from
   std::vector<StepRecord> steps;        // nstep
-  // Paths of tendons at the start of each step, so that the backward pass need not find them again:
-  // nstep rows, or nothing where the model has none or they would not fit.
+  // Tendon paths at the start of each step, so that the backward pass need not recompute them:
+  // nstep rows, or nothing if the model has none or they would not fit.
   std::vector<double> tendon_numbers;
   std::vector<int> tendon_objects;
   // Contacts at the start of each step, to the same end: those of step i are the bytes from
@@ -173,34 +174,34 @@ struct RolloutOptions {
   std::function<bool()> interrupted = {};
   // Called at the same times with the share of the work that is done, from 0 to 1.
   std::function<void(double)> progress = {};
-  // Of explicit Runge-Kutta methods: take the steps of this trajectory instead of choosing them, so
-  // that the result is a smooth function of the input. It must have as many rows.
+  // With explicit Runge-Kutta methods: take the steps of this trajectory instead of choosing new
+  // ones, so that the result is a smooth function of the input. It must have as many rows.
   const Trajectory* steps_of = nullptr;
   // Record what the sensors measure at every state.
   bool sensors = false;
-  // Poses and velocities at every state, as poses() gives them: the ones that are named, into one
-  // entry per rollout, whose memory is used again. Of MuJoCo's one-stage integrators they are read
+  // The named poses and velocities at every state, as poses() gives them, are written to one entry
+  // per rollout, whose memory is reused. With MuJoCo's integrators other than RK4 they are read
   // from the steps themselves.
   std::vector<std::string> observables = {};
   std::span<Poses> poses = {};
-  // Keep contacts and paths of tendons, so that a backward pass need not find them again.
+  // Keep contacts and tendon paths, so that a backward pass need not recompute them.
   bool keep_stages = true;
 };
 
 // nstep calls of mj_step, bit for bit; with an explicit Runge-Kutta method nstep intervals, each
-// of as many steps as its tolerance asks for. Throws InputError on a wrong size or a number that is
-// not finite, MemoryError if the record does not fit; a rollout that fails on the way is returned
-// with its outcome and the steps that were completed.
+// with as many steps as its tolerance requires. Throws InputError on a wrong size or a number that
+// is not finite, MemoryError if the record does not fit. A rollout that fails is returned with its
+// outcome and the completed steps.
 [[nodiscard]] Trajectory rollout(const Model& model, const RolloutInput& input, int nstep,
                                  const RolloutOptions& options = {});
 
-// One rollout per input, on a pool of threads. A rollout that fails does not touch the others.
+// One rollout per input, on a pool of threads. A rollout that fails does not affect the others.
 // Input errors name the rollout.
 [[nodiscard]] std::vector<Trajectory> rollout_batch(const Model& model,
                                                     std::span<const RolloutInput> inputs, int nstep,
                                                     const RolloutOptions& options = {});
-// The same with a model of its own for every rollout, variants of one (Model::with_parameters,
-// with_numbers): many values of parameters at once.
+// The same with a separate model for every rollout; all are variants of one model
+// (Model::with_parameters, with_numbers): many values of parameters at once.
 [[nodiscard]] std::vector<Trajectory> rollout_batch(std::span<const Model> models,
                                                     std::span<const RolloutInput> inputs, int nstep,
                                                     const RolloutOptions& options = {});
@@ -217,13 +218,13 @@ struct Poses {
   std::vector<double> body_linvel, body_angvel;  // (nstep + 1) x 3 nbody [m/s, rad/s]
   std::vector<double> site_linvel, site_angvel;  // (nstep + 1) x 3 nsite [m/s, rad/s]
 };
-// Computes the ones that are named; the others stay empty. Throws InputError if the trajectory
-// belongs to another model, or if a name is unknown.
+// Computes the named ones; the others stay empty. Throws InputError if the trajectory belongs to
+// another model, or if a name is unknown.
 [[nodiscard]] Poses poses(const Model& model, const Trajectory& trajectory,
                           const std::vector<std::string>& names = {"xpos", "xquat", "site_xpos",
                                                                    "subtree_com"});
 
-// A contact of a step, in MuJoCo's words.
+// A contact of a step, in MuJoCo's terms.
 struct ContactRecord {
   int geom[2];      // the normal points from the first to the second
   double pos[3];    // [m]

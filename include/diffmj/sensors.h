@@ -11,12 +11,14 @@
 namespace diffmj {
 
 // Sensor values at every state of the trajectory, as MuJoCo computes them there:
-// (nstep + 1) x nsensordata. Row i has the controls and forces of step i, which begins there, the
-// last row those of the last step. They are those of the rollout if it recorded them
-// (RolloutOptions::sensors); else every state is evaluated again, with the same result.
+// (nstep + 1) x nsensordata. Row i uses the controls and forces of step i, which begins there; the
+// last row uses those of the last step. If the rollout recorded the sensors
+// (RolloutOptions::sensors), these values are returned; otherwise every state is evaluated again,
+// with the same result.
 //
 // Sensors of accelerations and forces are those of mj_forward at the state, whatever the
-// integrator: of RK4 at the first of its stages, of adaptive steps at the start of an interval.
+// integrator: with RK4 at its first Runge-Kutta stage, with adaptive steps at the start of an
+// interval.
 //
 // Throws InputError if the trajectory belongs to another model, UnsupportedError if a sensor has a
 // delay or an interval, or is a callback or a plugin; it names the sensor.
@@ -26,7 +28,7 @@ namespace diffmj {
 struct SensorRange {
   int id = 0, adr = 0, dim = 0;
 };
-// InputError lists the names there are.
+// An InputError lists the valid names.
 [[nodiscard]] SensorRange sensor_range(const Model& model, const std::string& name);
 
 }  // namespace diffmj

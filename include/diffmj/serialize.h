@@ -1,7 +1,7 @@
-// Models and trajectories as bytes: what another process needs to go on with them.
+// Models and trajectories as bytes, for use in another process.
 //
-// Bytes are read by the releases of diffmj and MuJoCo that wrote them, on the same kind of machine;
-// others are refused by name. They are no format for an archive.
+// Bytes can be read only by the releases of diffmj and MuJoCo that wrote them, on the same kind of
+// machine; others are refused by name. This is not an archive format.
 #ifndef DIFFMJ_SERIALIZE_H_
 #define DIFFMJ_SERIALIZE_H_
 
@@ -15,13 +15,13 @@
 
 namespace diffmj {
 
-// The compiled model, in MuJoCo's MJB format. Options are not part of it: they are given again.
+// The compiled model, in MuJoCo's MJB format. Options are not included and must be given again.
 [[nodiscard]] std::string to_bytes(const Model& model);
-// Throws InputError if the bytes are not those of a model, and what Model::from_mjmodel throws.
+// Throws InputError if the bytes are not those of a model, and the errors of Model::from_mjmodel.
 [[nodiscard]] Model model_from_bytes(std::string_view bytes, const ModelOptions& options = {});
 
-// Trajectories of this model, with all that rollout_pullback() reads. Throws InputError if one
-// belongs to another model.
+// Trajectories of this model, with everything that rollout_pullback() reads. Throws InputError if
+// one belongs to another model.
 [[nodiscard]] std::string to_bytes(const Model& model, std::span<const Trajectory> trajectories);
 // Throws InputError if the bytes are not complete, were written by another release of diffmj or
 // MuJoCo, or belong to a model that differs in any number or in its integrator.

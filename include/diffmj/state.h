@@ -35,9 +35,9 @@ State plus(const Model& model, const State& x, std::span<const double> dx);
 // y ⊖ x: the tangent dx with x ⊕ dx = y, written to dx (2 nv + na)
 void minus(const Model& model, const State& y, const State& x, std::span<double> dx);
 
-// Cotangents of qpos: nq numbers as a function of nq coordinates has them, or nv in the tangent.
-// to_tangent adds; to_ambient overwrites and gives the gradient of the function extended by
-// normalising quaternions, the form JAX and PyTorch users expect.
+// Conversions between cotangents of qpos in nq coordinates (ambient) and in the tangent space (nv).
+// to_tangent adds. to_ambient overwrites and gives the gradient of the function that normalises
+// quaternions first, the form that JAX and PyTorch users expect.
 void qpos_cotangent_to_tangent(const Model& model, std::span<const double> qpos,
                                std::span<const double> qpos_bar, std::span<double> tangent_bar);
 void qpos_cotangent_to_ambient(const Model& model, std::span<const double> qpos,

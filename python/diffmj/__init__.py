@@ -2,25 +2,26 @@
 
     sim = diffmj.Simulator("model.xml")
     traj = sim.rollout(qpos, qvel, ctrl=ctrl)  # MuJoCo's own steps, bit for bit
-    grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward sweep
+    grad = traj.backward(qpos=dloss_dqpos)     # d(loss)/d(input), one backward pass
     grad.qpos, grad.qvel, grad.ctrl
 
 A loss may also use poses and velocities (`traj.site_xpos`, `traj.body_linvel`, ...) and constraint
-forces (`traj.constraint_forces`), be one of the last state alone, and be differentiated in the
-model's parameters:
+forces (`traj.constraint_forces`). If it depends only on the last state, use `final`. Gradients with
+respect to fields of the model are available, too:
 
     grad = traj.backward(final={"site_xpos": dloss_dsite_xpos}, params=["body_mass"])
     grad.params["body_mass"]
 
-Adaptive steps, accurate through stiff contact, are a matter of the integrator:
+For adaptive steps, which are accurate through stiff contact, choose another integrator:
 
     sim = diffmj.Simulator("model.xml", integrator="tsit5", rtol=1e-8, atol=1e-8)
 
-A gradient that points towards contact before there is one, without touching the simulation:
+Contacts from distance give a gradient that points towards contact before geoms touch, and leave the
+simulation unchanged:
 
     sim = diffmj.Simulator("model.xml", cfd=diffmj.Cfd(width=0.1))
 
-`Simulator.check` says whether the gradient of a model is right at a state.
+`Simulator.check` tells whether the gradient of a model is right at a state.
 """
 
 from ._require_mujoco import require_mujoco as _require_mujoco

@@ -26,14 +26,14 @@ _OUTPUTS = {name: row for name, row in _OUTPUT_ROWS.items() if name != "qpos_tan
 
 
 class State(NamedTuple):
-    """What a `Step` starts from and leads to: the carry of a loop.
+    """The state before and after a `Step`: the carry of a loop.
 
     Attributes:
         qpos: (nq,)
         qvel: (nv,)
         act: (na,)
-        qacc_warmstart: (nv,), what the constraint solver starts from. It decides on the last bits
-            of a step only, and has no gradient.
+        qacc_warmstart: (nv,), starting point of the constraint solver. It affects only the last
+            bits of a step and has no gradient.
     """
 
     qpos: Any
@@ -236,13 +236,13 @@ class RolloutBase:
     ):
         """
         Args:
-            sim: whose model, integrator and number of threads are used.
-            outputs: names among "qpos", "qvel", "act", "sensordata", poses and velocities
-                ("site_xpos", "xquat", "body_linvel", ...), with the shapes that they have as
-                attributes of a Trajectory.
-            params: fields of MjModel that a call takes values of (`diffmj.parameter_names()`).
-            on_failure: "raise" makes an error of a rollout that fails; "nan" gives NaN in all its
-                outputs, and the field `ok`. Its gradient is NaN, too, but 0 if the loss does not
+            sim: provides the model, the integrator and the number of threads.
+            outputs: any of "qpos", "qvel", "act", "sensordata", poses and velocities ("site_xpos",
+                "xquat", "body_linvel", ...), with the shapes of the attributes of a Trajectory.
+            params: fields of MjModel (`diffmj.parameter_names()`) whose values are arguments of a
+                call.
+            on_failure: "raise" raises an error if a rollout fails. "nan" returns NaN in all its
+                outputs, and a field `ok`. Its gradient is NaN, too, but 0 if the loss does not
                 depend on it: `where(out.ok, loss, 0)` is safe.
 
         Raises:
@@ -311,8 +311,8 @@ class StepBase:
         params: Sequence[str] = (),
         on_failure: str = "raise",
     ):
-        """Args and Raises: as of `Rollout`; outputs are those at the state that the step leads
-        to. With explicit Runge-Kutta methods a step is an interval."""
+        """Args and Raises: as for `Rollout`. Outputs are those at the state after the step. With
+        explicit Runge-Kutta methods a step is an interval."""
         extra = names("Step", "outputs", outputs)
         all_names = [*State._fields, *(x for x in extra if x not in State._fields)]
         self._call = self._function("Step", sim, all_names, params, on_failure, last=True)
@@ -325,7 +325,7 @@ class StepBase:
         return type(self), self._arguments
 
     def state(self, qpos: Any = None, qvel: Any = None, act: Any = None) -> State:
-        """A state to start from; default: the model's, at rest."""
+        """A state to start from; default: the model's default state, at rest."""
         call, default = self._call, self._call.sim.default_state()
         given = {"qpos": qpos, "qvel": qvel, "act": act}
         arrays = {name: call.asarray(name, x) for name, x in given.items() if x is not None}

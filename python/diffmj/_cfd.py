@@ -16,32 +16,32 @@ _LAW = ("width", "d_c", "d_0", "midpoint", "power", "softplus")
 class Cfd:
     """Contact forces between geoms that do not touch yet, in the backward pass only.
 
-    Rollouts are what they are without, bit for bit; gradients are those of forces that begin at a
-    distance, taken along the unaltered rollout: a surrogate that tells how geoms would have to move
-    to meet. `Simulator(model, cfd=diffmj.Cfd(width=0.1))`. With r the distance of a contact beyond
-    its margin, its impedance goes on for r > 0 from d_0 at r = 0 down to d_c at r = width, and its
-    reference acceleration has s log(1 + exp(-r/s)) in place of -r.
+    `Simulator(model, cfd=diffmj.Cfd(width=0.1))`. Rollouts keep the same bits. Gradients are those
+    of forces that begin at a distance, taken along the unaltered rollout. They are a surrogate that
+    tells how geoms would have to move to touch. Let r be the distance of a contact beyond its
+    margin. For r > 0 its impedance continues from d_0 at r = 0 down to d_c at r = width, and s
+    log(1 + exp(-r/s)) replaces -r in its reference acceleration.
 
     Attributes:
-        width: [m] up to which contacts are made, default 0.1; 0: none, the ordinary gradient.
+        width: largest distance of a contact [m], default 0.1; 0: none, the ordinary gradient.
         d_c: impedance at the width, 0 to 0.9999; default 0.
-        d_0: impedance at r = 0, 0 to 0.9999; -1, the default: that of the contact's solimp, which
-            makes forces continuous, but 0.01 at most.
-        midpoint: of the spline, seen from the far end, above 0 and at most 1; default 1.
+        d_0: impedance at r = 0, 0 to 0.9999. The default -1 takes that of the contact's solimp,
+            which makes forces continuous, but at most 0.01.
+        midpoint: of the spline, counted from the far end; above 0 and at most 1; default 1.
         power: of the spline, 1 or more; default 2.
         softplus: [m] scale s; 0: max(0, -r); -1, the default: a hundredth of the width.
-        geoms: laws of the contacts of single geoms, {name: Cfd(width=..., ...)}; those of a Cfd's
-            geoms and pairs have no geoms, pairs or options of their own.
-        pairs: laws of the contacts of two geoms, {(name, name): Cfd(...)}; before those of geoms.
-        max_contacts: contacts from distance at one state at most, the nearest; default 16. If there
-            are more, `backward` warns.
-        controls_steps: of adaptive steps: their error is also that of the forces from distance, so
-            that the discrete adjoint follows these; the rollout takes smaller steps then.
-        forward: not physical, to look at: rollouts have forces from distance, too.
+        geoms: laws of the contacts of single geoms, {name: Cfd(width=..., ...)}. A Cfd in geoms or
+            pairs must not have geoms, pairs or options itself.
+        pairs: laws of the contacts of two geoms, {(name, name): Cfd(...)}; they override geoms.
+        max_contacts: largest number of contacts from distance at one state, default 16. The nearest
+            are kept; if there are more, `backward` warns.
+        controls_steps: include forces from distance in the error of adaptive steps, so that the
+            discrete adjoint resolves them. The rollout then takes smaller steps.
+        forward: apply forces from distance in rollouts, too. Not physical; for inspection.
 
-    A law that is not given at all (no width, d_c, ..., softplus) is that of the model's custom
-    numeric "cfd", with numbers in the order above, if it has one. Likewise "cfd_geom:NAME" and
-    "cfd_pair:NAME,NAME", where geoms and pairs do not say otherwise.
+    If no number of the law is given (width, d_c, ..., softplus), the law is that of the model's
+    custom numeric "cfd", with numbers in the order above, if the model has one. Likewise,
+    "cfd_geom:NAME" and "cfd_pair:NAME,NAME" apply unless geoms and pairs override them.
     """
 
     width: float | None = None

@@ -1,4 +1,4 @@
-"""CheckReport: what Simulator.check found, and how it prints."""
+"""CheckReport: the result of Simulator.check, and how it is printed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class CheckDirection:
 
     Attributes:
         adjoint: the derivative that diffmj gives.
-        differences: the derivative by extrapolated differences of mj_step; with an explicit
-            Runge-Kutta method of its steps, whose sizes are held.
-        error_bar: the differences' own estimate of their error.
-        error: |adjoint - differences|, relative; step by step, the largest one.
+        differences: the derivative by extrapolated differences of mj_step. With an explicit
+            Runge-Kutta method, differences of its steps with fixed sizes.
+        error_bar: estimated error of the differences.
+        error: |adjoint - differences|, relative; with method "stepwise" the largest one.
         verdict: "agrees", "differs", "inconclusive" (the error bar alone exceeds the tolerance) or
-            "at a kink" (no useful difference stays on the side of all switches that the rollout is
-            on, in any direction that was tried).
+            "at a kink" (in every direction that was tried, all useful differences cross a switch,
+            such as a contact that opens).
         method: "central" (differences from both sides), "one-sided" (from the side that the rollout
-            is on) or "stepwise": the whole rollout is at a kink on both sides, so every step was
-            compared by itself, in a direction that leads away from the kinks there; the numbers are
-            sums over the steps.
-        step: stepwise or at a kink, the step with the largest error; else -1.
-        kink: at a kink, what switches there.
+            is on) or "stepwise". Stepwise means that the whole rollout is at a kink on both sides;
+            every step was compared by itself, in a direction that leads away from its kinks, and
+            the numbers are sums over the steps.
+        step: if stepwise or at a kink, the step with the largest error; otherwise -1.
+        kink: if at a kink, what switches there.
     """
 
     adjoint: float
@@ -42,12 +42,12 @@ class CheckDirection:
 
 @dataclass(frozen=True)
 class Kink:
-    """A place along the rollout that is near to a change of the active set.
+    """A point of the rollout that is near a change of the active set.
 
     Attributes:
         what: which contact, limit or friction changes.
-        step: with an explicit Runge-Kutta method the interval; -1 if the rollout meets no
-            constraint.
+        step: the step, or with an explicit Runge-Kutta method the interval; -1 if the rollout meets
+            no constraint.
         distance: in `unit`.
         unit: "m", "rad", "of length" (a fixed tendon's), "of control", "of activation" or "share of
             the constraint's force range".
@@ -63,14 +63,14 @@ class Kink:
 class ConstraintKinks:
     """How near one constraint comes to a change over the rollout.
 
-    A contact is that of two geoms, all places at which they touch together.
+    All contact points of two geoms together are one constraint.
 
     Attributes:
         constraint: "contact of geom 'ball' and geom 'floor'", "limit of joint 'elbow'", ...
-        zone: the smallest distance of its force to the next zone, where it vanishes, sticks or
+        zone: the smallest distance of its force to the next zone, in which it vanishes, sticks or
             slides. None if the constraint never acts.
-        activation: the smallest distance of its violation to where it appears or vanishes. None for
-            friction loss.
+        activation: the smallest distance of its violation to the value at which it appears or
+            vanishes. None for friction loss.
     """
 
     constraint: str
@@ -103,33 +103,34 @@ _KINKS_PRINTED = 5
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Is the gradient of this model, at this state, right? `print(report)` says it in words.
+    """Is the gradient of this model right at this state? `print(report)` prints the answer.
 
     Attributes:
         passed: every direction agrees.
-        reason: why it did not pass, in one line: what differs and where that comes from, or what is
-            in the way of differences. Empty if it passed.
+        reason: why it did not pass, in one line: what differs and what causes it, or what prevents
+            differences from converging. Empty if it passed.
         directions: one CheckDirection per random direction.
-        solver_residual: of MuJoCo's constraint solver, largest over the steps, relative.
-        adjoint_residual: of the linear solve of the adjoint, largest over the steps, relative.
+        solver_residual: residual of MuJoCo's constraint solver, largest over the steps, relative.
+        adjoint_residual: residual of the linear solve of the adjoint, largest over the steps,
+            relative.
         nearest_kink: where the rollout is nearest to a change of the active set.
-        kinks: one ConstraintKinks per constraint that acts on the way, that has a limit, or that is
-            a contact within margin and gap; nearest first.
+        kinks: one ConstraintKinks for each constraint that acts during the rollout, for each limit,
+            and for each contact within margin and gap; nearest first.
         path: "analytic", "oracle" or "differences", as Simulator.gradient_path.
-        path_reason: what forced a slower path than was asked for.
-        oracle_difference: of the path "analytic", the largest difference to the oracle's gradient
-            of the same rollout, relative to the largest entry. -1: another path.
+        path_reason: what forced a slower path than requested.
+        oracle_difference: on the path "analytic", the largest difference from the oracle's gradient
+            of the same rollout, relative to the largest entry. -1 on another path.
         collider_difference: where MuJoCo finds contacts by iteration (ellipsoids, cylinders,
             meshes), how far its own ccd_tolerance moves the gradient, relative to the largest
-            entry; the check is of contacts at machine precision. -1: there are no such contacts.
-        events: of steps that end at events, how many the rollout has.
-        jump_share: what their jump terms add to its gradient, relative to the whole, by the norm.
-            -1: there are no such steps.
+            entry. The check uses contacts at machine precision. -1 if there are no such contacts.
+        events: number of steps of the rollout that end at an event.
+        jump_share: norm of the jump terms of these events, relative to the norm of the gradient. -1
+            if there are no such steps.
         features: what the model uses, by name.
         advice: what would make its gradients better.
-        warnings: those of the rollout, a list of `Warning`.
+        warnings: warnings of the rollout, a list of `Warning`.
         nstep: length of the rollout that was checked.
-        tolerance: relative, of a direction that agrees.
+        tolerance: largest relative error of a direction that agrees.
     """
 
     passed: bool

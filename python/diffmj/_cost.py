@@ -1,4 +1,4 @@
-"""Cost: what a plan is to make small, as a sum of terms."""
+"""Cost: the function that a plan minimises, a sum of terms."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def _frame(
 
 @dataclass(frozen=True, kw_only=True)
 class Term(ABC):
-    """What all terms have. A term's share of the cost is
+    """Base class of all terms. A term with residual r contributes to the cost
 
         weight · mean over the states after each step of norm(r) + terminal · norm(r at the end)
 
-    of its residual r; of controls and forces the mean is over the steps, and there is no end.
+    For controls and forces the mean is over the steps, and there is no terminal part.
 
     Attributes:
         norm: "squared", |r|²; "l2", √(|r|² + scale²) - scale; "huber", |r|² up to |r| = scale and
-            straight beyond; or "cosh", 2 scale² Σ (cosh(r_i / scale) - 1).
-        scale: in units of the residual; "squared" has none.
+            linear beyond; or "cosh", 2 scale² Σ (cosh(r_i / scale) - 1).
+        scale: in units of the residual; not used by "squared".
         weight: of the mean over the steps.
         terminal: of the last state.
-        name: for records; None: one that says what it is.
+        name: for records; None: a descriptive default.
     """
 
     norm: str = "squared"
@@ -92,11 +92,11 @@ class Term(ABC):
 
 @dataclass(frozen=True)
 class Distance(Term):
-    """The vector between two places [m].
+    """The vector between two points [m].
 
     Attributes:
-        of, to: "site:tip", "body:box", "geom:bob", "com:torso" (centre of mass of a body and all
-            that hangs on it), or a point of the world, (3,).
+        of, to: "site:tip", "body:box", "geom:bob", "com:torso" (centre of mass of a body and its
+            subtree), or a point of the world, (3,).
         axes: factors on the axes of the world.
         of_pos, to_pos: points in these frames, instead of their origins.
     """
@@ -133,7 +133,7 @@ class SiteDistance(Term):
 
 @dataclass(frozen=True)
 class Orientation(Term):
-    """The rotation between two frames, axis times angle [rad], at most π long.
+    """The rotation between two frames, axis times angle [rad], of length at most π.
 
     Attributes:
         of: "site:tip", "body:box" or "geom:bob".
@@ -154,8 +154,8 @@ class Orientation(Term):
 
 @dataclass(frozen=True)
 class JointPosition(Term):
-    """Joint positions from their targets: 1 number of a hinge or slide, 3 of a ball joint, 6 of a
-    free joint.
+    """Joint positions relative to their targets: 1 number for a hinge or slide, 3 for a ball joint,
+    6 for a free joint.
 
     Attributes:
         joints: a name, several, or None: all.
@@ -171,7 +171,7 @@ class JointPosition(Term):
 
 @dataclass(frozen=True)
 class JointVelocity(Term):
-    """Joint velocities from their targets.
+    """Joint velocities relative to their targets.
 
     Attributes:
         joints: a name, several, or None: all.
@@ -187,7 +187,7 @@ class JointVelocity(Term):
 
 @dataclass(frozen=True)
 class FrameVelocity(Term):
-    """The velocity of "site:tip" or "body:box" in world axes from its target.
+    """The velocity of "site:tip" or "body:box" in world axes, relative to its target.
 
     Attributes:
         of: the frame.
@@ -210,7 +210,7 @@ class FrameVelocity(Term):
 
 @dataclass(frozen=True)
 class ControlEffort(Term):
-    """Controls from their targets.
+    """Controls relative to their targets.
 
     Attributes:
         actuators: a name, several, or None: all.
@@ -248,7 +248,7 @@ class ForceEffort(Term):
 
 @dataclass(frozen=True)
 class SensorValue(Term):
-    """A sensor from its target. Contact forces are those of touch and force sensors.
+    """A sensor value relative to its target. For contact forces use touch and force sensors.
 
     Attributes:
         sensor: its name.
@@ -268,13 +268,13 @@ def _target(who: str, value: npt.ArrayLike | None) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class CostBatch:
-    """What an own cost sees: trajectories of a batch of B, all of nstep steps.
+    """The argument of an own cost: a batch of B trajectories, all with nstep steps.
 
     Attributes:
         arrays: by name; time (B, nstep + 1), qpos (B, nstep + 1, nq), qvel, act, ctrl
             (B, nstep, nu), qfrc_applied, and the observables and sensordata that were asked for.
         nstep: steps.
-        gradient: whether cotangents are wanted; if not, they need not be computed.
+        gradient: whether cotangents are needed; if not, they need not be computed.
     """
 
     arrays: dict[str, Array]
@@ -301,10 +301,10 @@ class OwnCost:
         diffmj.OwnCost(lift, observables=["site_xpos"])
 
     Attributes:
-        function: takes a `CostBatch`, returns values (B,) and a dict of cotangents in the shapes
-            of the arrays they belong to; also qpos_tangent (B, nstep + 1, nv). Functions of JAX or
-            PyTorch get theirs from jax.grad or backward().
-        observables: what it reads beside states and controls: "site_xpos", "xmat", ...
+        function: takes a `CostBatch`, returns values (B,) and a dict of cotangents with the shapes
+            of their arrays; qpos_tangent (B, nstep + 1, nv) is allowed, too. Functions in JAX or
+            PyTorch can use jax.grad or backward().
+        observables: arrays it reads in addition to states and controls: "site_xpos", "xmat", ...
         sensors: whether it reads sensordata.
         name: for records.
     """
@@ -390,8 +390,8 @@ class Cost:
                 x._record()
 
     def evaluate(self, trajectory: Trajectory) -> Array:
-        """Shares of the terms at a trajectory: (terms,), or (B, terms) of a batch. Own costs come
-        last; rollouts that failed have NaN.
+        """Contributions of the terms for a trajectory: (terms,), or (B, terms) for a batch. Own
+        costs come last; rollouts that failed have NaN.
         """
         sim = trajectory._sim
         sim._require_one_model("Cost.evaluate")

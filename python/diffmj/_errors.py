@@ -17,7 +17,7 @@ class InputError(Error, ValueError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """The model uses a feature that has no derivative here: the message names the element."""
+    """The model uses a feature without a derivative: the message names the element."""
 
 
 class MujocoError(Error, RuntimeError):
@@ -30,7 +30,7 @@ class RolloutError(Error, RuntimeError):
     tangent is not finite.
 
     Attributes:
-        trajectory: the steps that were completed, readable as usual; None if it is not known.
+        trajectory: the completed steps, readable as usual; None if unavailable.
     """
 
     def __init__(self, message: str, trajectory: Trajectory | None = None):
@@ -47,39 +47,41 @@ class DivergedError(RolloutError):
 
 
 class StepBudgetError(RolloutError):
-    """Adaptive steps: max_steps were made before the end."""
+    """Adaptive steps: max_steps were taken before the end was reached."""
 
 
 class StepSizeError(RolloutError):
-    """Adaptive steps: the tolerance is not met with the smallest step."""
+    """Adaptive steps: even the smallest step does not meet the tolerance."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Memory for the result cannot be had; the message says how much was asked for."""
+    """There is not enough memory for the result; the message says how much was requested."""
 
 
 class FallbackWarning(UserWarning):
-    """The model takes a slower gradient path than was asked for, or has MuJoCo's collider where a
-    smooth one was; the text names what forced it."""
+    """The model takes a slower gradient path than requested, or keeps MuJoCo's collider where a
+    smooth one was requested; the text names the reason."""
 
 
 class GradientWarning(UserWarning):
-    """The gradient of a rollout is unreliable: base of one category per cause. The same text is in
-    `Trajectory.warnings`, and each category is shown once per rollout."""
+    """The gradient of a rollout is unreliable: base class, with one category per cause. Each
+    category is shown once per rollout, and `Trajectory.warnings` has the same text."""
 
 
 class GrazingWarning(GradientWarning):
-    """Contacts or limits begin or end so slowly that a small change of the motion may miss them."""
+    """Contacts or limits begin or end so slowly that the motion may miss them after a small
+    change."""
 
 
 class ChatterWarning(GradientWarning):
-    """A contact or limit begins and ends many times in a short time, and the terms of these events
-    dominate the gradient; the text names it and says what to use instead."""
+    """A contact or limit begins and ends many times in a short time, and the terms of these
+    events dominate the gradient. The text names it and says what to use instead."""
 
 
 class StiffWarning(GradientWarning):
-    """The stability of an explicit method, not the tolerance, decides on the steps of a rollout, or
-    constant steps are beyond it; the text names the joint, what makes it stiff and the remedies."""
+    """The stability limit of an explicit method, not the tolerance, determines the steps of a
+    rollout, or constant steps exceed it. The text names the joint, what makes it stiff and the
+    remedies."""
 
 
 for _class in (

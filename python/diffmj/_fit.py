@@ -1,4 +1,4 @@
-"""Fit: what `identify` found, and how well."""
+"""Fit: the result of `identify`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TargetError:
     """Root mean squares of simulated minus recorded, without weights.
 
     Attributes:
-        count: numbers that were compared.
+        count: how many numbers were compared.
         before: at the start of the fit.
         after: at the fitted values.
     """
@@ -55,24 +55,24 @@ class TargetError:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What `identify` found.
+    """The result of `identify`.
 
     Attributes:
         values: the fitted parameters by name.
-        errors: their standard errors; infinite where the data say nothing, NaN if they were not
-            asked for.
+        errors: their standard errors; infinite where the data do not determine a parameter, NaN if
+            they were not requested.
         correlation: (p, p), of the estimates.
         undetermined: combinations of parameters that the data do not determine, each a dict from
             names to weights relative to the parameters' sizes.
         loss: mean over segments of ½ Σ weight residual², at the values.
-        held_out: the same of segments that were not used, at the start and at the values; None if
-            nothing was held out.
+        held_out: the loss of the held-out segments, at the start and at the values; None if nothing
+            was held out.
         history: a list of `FitIteration`.
-        starts: (segments, 2 nv + na), what the starting states of segments were moved by, if they
-            were estimated; else None.
-        converged: it ended before its iterations, because nothing improved any more.
-        interrupted: it was stopped by Ctrl-C; the values are the best until then.
-        message: of an error that ended it; the values are the best until then.
+        starts: (segments, 2 nv + na), the estimated changes of the starting states of segments;
+            None if these were not estimated.
+        converged: the fit ended before its last iteration, because nothing improved any more.
+        interrupted: Ctrl-C stopped the fit; the values are the best so far.
+        message: of an error that ended the fit; the values are the best so far.
         family: the `ParametricSimulator`.
     """
 
@@ -97,11 +97,12 @@ class Fit:
 
     @property
     def spec(self) -> mujoco.MjSpec:
-        """The fitted model as an MjSpec: what the function made of the fitted values, or the MJCF
-        with them as MuJoCo writes it, with six digits (`simulator` has all of them).
+        """The fitted model as an MjSpec. If the model is a function, this is its result at the
+        fitted values. If it is an MJCF, MuJoCo writes the fitted values with six digits
+        (`simulator` has all digits).
 
         Raises:
-            InputError: the function makes an MjModel, which has no MJCF.
+            InputError: the function returns an MjModel, which has no MJCF.
         """
         return self.family._spec(self.values)
 
@@ -109,13 +110,13 @@ class Fit:
         """Writes the fitted model as an MJCF file.
 
         Raises:
-            InputError: as of `spec`, or the file cannot be written.
+            InputError: as for `spec`, or the file cannot be written.
         """
         _write(path, self.family._mjcf(self.values))
 
     def target_errors(self, held_out: bool = False) -> dict[str, TargetError]:
-        """Errors by quantity before and after the fit, over the segments of the fit, or of the
-        recordings that were held out.
+        """Errors by quantity before and after the fit, over the segments of the fit or of the
+        held-out recordings.
 
         Raises:
             InputError: nothing was held out.
@@ -128,9 +129,8 @@ class Fit:
         return {name: TargetError(*numbers) for name, *numbers in found}
 
     def report(self, path: str | os.PathLike[str], title: str = "Fit") -> Path:
-        """Writes a page that one can judge the fit by: one HTML file, without scripts, with values
-        and their standard errors, correlations, errors before and after, plots, and the fitted
-        MJCF. Returns its path.
+        """Writes a report on the fit: one HTML file without scripts, with values and their standard
+        errors, correlations, errors before and after, plots, and the fitted MJCF. Returns its path.
 
         Raises:
             InputError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""identify: parameters of a model from recordings, by gradients."""
+"""identify: fits parameters of a model to recordings, by gradients."""
 
 from __future__ import annotations
 
@@ -57,46 +57,49 @@ def identify(
                               bounds={"elbow/damping": (0, 10)}, segment=10)
         print(fit)
 
-    Recordings are cut into short segments. Each starts at a recorded state; the loss is the mean
-    over segments of ½ Σ weight residual² (or of another `loss`), and its gradient goes through all
-    that MuJoCo's compiler derives from the parameters.
+    Recordings are cut into short segments, and each simulation starts at a recorded state. The loss
+    is the mean over segments of ½ Σ weight residual² (or of another `loss`). Its gradient includes
+    everything that MuJoCo's compiler derives from the parameters.
 
     Args:
         model: an MJCF, a function from a dict of numbers to a model, or a `ParametricSimulator`.
-        start: as of `ParametricSimulator`.
+        start: as for `ParametricSimulator`.
         recordings: one or several `Recording`.
         bounds: lowest and highest value of parameters by name; ±inf where there is none. They are
-            kept by a change of variables: logistic within two bounds, softplus at one.
-        segment: recorded intervals of a segment.
-        stride, rule, targets: as of `segments`.
+            enforced by a change of variables: logistic between two bounds, softplus at a single
+            bound.
+        segment: length of a segment, in recorded intervals.
+        stride, rule, targets: as for `segments`.
         held_out: share of the recordings to keep for `Fit.held_out`.
-        method: "adam"; "lm", Levenberg-Marquardt (Eigen's), which takes few iterations where the
-            parameters are few or the segments short; or "lbfgs" (scipy's L-BFGS-B), for many
-            parameters. The last two take all segments in every iteration, and are faster near the
-            end, if the loss is smooth there.
-        loss: "linear" is least squares; "soft_l1", "huber" and "cauchy" let residuals beyond
-            `loss_scale` count less, so that few large ones do not decide: where noise makes a
-            contact begin a step too early, for example. ρ is that of scipy's least_squares.
-        loss_scale: of the residuals times the roots of their weights; 2 to 3 if weights are
-            1/variance.
-        iterations: at most.
-        rate, betas: of Adam; the rate is relative to the parameters' sizes at the start.
+        method: "adam"; "lm", Levenberg-Marquardt (Eigen's), which needs few iterations if there are
+            few parameters or the segments are short; or "lbfgs" (scipy's L-BFGS-B), for many
+            parameters. The last two use all segments in every iteration, and converge faster near
+            the minimum if the loss is smooth there.
+        loss: "linear" is least squares. "soft_l1", "huber" and "cauchy" give residuals beyond
+            `loss_scale` less influence, so that a few large ones do not dominate; they occur, for
+            example, where noise makes a contact begin a step too early. The formulas are those of
+            scipy's least_squares.
+        loss_scale: in units of residuals times the square roots of their weights; 2 to 3 is usual
+            if weights are 1/variance.
+        iterations: maximum number of iterations.
+        rate, betas: of Adam. The rate is relative to the sizes of the parameters at the start.
         minibatch: segments per iteration of Adam; None: all.
-        seed: of minibatches and of what is held out.
-        estimate_starts: with "lm", the state that each segment starts from is fitted, too; its
-            first row measures it like any other. For noise that matters in a short segment.
-        errors: compute standard errors and correlations, and warn of what the data do not
-            determine. This takes derivatives of single residuals, which may take longer than a
-            short fit. Without it they are NaN.
-        nthread: 0: as many as there are cores. Results do not depend on it. A function that builds
-            models is called from this thread alone.
+        seed: for minibatches and for the choice of held-out recordings.
+        estimate_starts: with "lm", fit the starting state of each segment, too; its first row is
+            then a measurement like any other. Use it if noise of the starting state matters in a
+            short segment.
+        errors: compute standard errors and correlations, and warn about parameters that the data do
+            not determine. This needs derivatives of single residuals, which may take longer than a
+            short fit. If False, they are NaN.
+        nthread: number of threads; 0: one per core. Results do not depend on it. A function that
+            builds models is called only from the calling thread.
         simulator: arguments of `Simulator`: integrator, cfd, ...
-        checkpoint: a file that "adam" and "lm" write every second and at the end.
-        resume: go on from the checkpoint, if it is there: "adam" as if it had not been stopped, bit
-            for bit, "lm" from the parameters that it had reached. `iterations` count from the first
-            start.
-        progress: True for a line on standard error; None: if that is a terminal; or a function that
-            is called with the iteration and the loss.
+        checkpoint: path of a file that "adam" and "lm" write every second and at the end.
+        resume: continue from the checkpoint, if it exists: "adam" as if it had not been stopped,
+            bit for bit; "lm" from the parameters that it had reached. `iterations` counts from the
+            first start.
+        progress: True shows a line on standard error; None does so if that is a terminal; or a
+            function that is called with the iteration and the loss.
 
     Raises:
         InputError: a wrong argument, a recording that does not fit the model, or a bound that
@@ -104,10 +107,10 @@ def identify(
         UnsupportedError: a parameter acts through a field of mjModel that has no gradient.
 
     Warns:
-        RuntimeWarning: parameters that the data do not determine, or an error that ended the fit
-            early, with the best values until then.
+        RuntimeWarning: the data do not determine some parameters, or an error ended the fit early,
+            with the best values so far.
 
-    Ctrl-C ends the fit with the best values until then.
+    Ctrl-C ends the fit and returns the best values so far.
     """
     who = "identify"
     if method not in _METHODS:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tangents:
-    """Derivatives of the states of a rollout along tangents of its inputs: what
-    `Trajectory.forward` returns. With several tangents their number K is the first dimension, with
-    a batch it is B, then K.
+    """Derivatives of the states of a rollout along tangents of its inputs: the result of
+    `Trajectory.forward`. With several tangents, their number K is the first dimension; with a
+    batch, the first dimensions are B and K.
     """
 
     qpos: Array  # (nstep + 1, nq), of MuJoCo's coordinates

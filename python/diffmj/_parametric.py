@@ -1,4 +1,4 @@
-"""ParametricSimulator: simulators as a function of what an MJCF says, and gradients in that."""
+"""ParametricSimulator: simulators as a function of attributes of an MJCF, and gradients in them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class ParametricSimulator:
         traj = sim.rollout(qpos, qvel, ctrl=ctrl)
         family.backward(traj, qpos=dloss_dqpos)   # {"elbow/damping": ..., "cube/size[0]": ...}
 
-    Parameters are attributes of an MJCF, or the arguments of a function that makes a model. All
-    that MuJoCo's compiler derives from them (masses, inertias, frames, invweight0, ...) is part of
-    the gradient: dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change, the second
-    factor by central differences of the compiler. A field that changes, acts on the motion and has
-    no gradient is an error that names it.
+    Parameters are attributes of an MJCF, or the arguments of a function that builds a model. The
+    gradient includes everything that MuJoCo's compiler derives from them (masses, inertias, frames,
+    invweight0, ...): dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change. The
+    second factor is a central difference of the compiler. If a field changes and acts on the motion
+    but has no gradient, an error names it.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class ParametricSimulator:
         Args:
             model: the path of an MJCF file, an MJCF string, or a function from a dict of numbers to
                 a mujoco.MjModel or MjSpec. All models must have the same structure.
-            start: of an MJCF, names of attributes, or a dict that gives them values to start from:
+            start: for an MJCF, names of attributes, or a dict that gives them values to start from:
                 "elbow/damping", "cube/size[0]"; "geom:cube/pos[0]" where several kinds of elements
                 have that name; "default.geom/solref[0]", "default(toe).geom/friction[0]";
-                "option/gravity[2]". Without a number, an attribute of several numbers stands for
-                all of them that are not 0. Names and units are those of mjSpec. Of a function, a
+                "option/gravity[2]". Without an index, an attribute with several numbers stands for
+                all of them that are not 0. Names and units are those of mjSpec. For a function, a
                 dict of its arguments.
-            nthread: as of `Simulator`.
+            nthread: as for `Simulator`.
             simulator: further arguments of `Simulator`: integrator, cfd, ...
 
         Raises:
-            InputError: an attribute that is not in the MJCF; the names there are are listed.
+            InputError: an attribute that is not in the MJCF; the message lists the available names.
             MujocoError: the model does not compile.
         """
         self.nthread = nthread
@@ -126,7 +126,8 @@ class ParametricSimulator:
 
     @property
     def names(self) -> list[str]:
-        """Of the parameters; attributes of several numbers have one each, "cube/size[0]"."""
+        """Names of the parameters; attributes with several numbers have one name each,
+        "cube/size[0]"."""
         return list(self._family.names)
 
     @property
@@ -135,16 +136,17 @@ class ParametricSimulator:
         return dict(zip(self.names, self._start.tolist(), strict=True))
 
     def at(self, values: Mapping[str, float] | npt.ArrayLike | None = None) -> Simulator:
-        """The simulator of these parameters: a dict of some of them (others as at the start), or an
-        array of all, in the order of `names`. Cheap: it shares all but numbers with others.
+        """The simulator for these parameters: a dict of some of them (others as at the start), or
+        an array of all, in the order of `names`. This is cheap: simulators share everything except
+        numbers.
 
-        With a leading dimension B, every rollout has parameters of its own:
+        With a leading dimension B, every rollout has its own parameters:
 
             sim = family.at({"elbow/damping": rng.uniform(0.1, 0.5, 64)})
             traj = sim.rollout(qpos, qvel, ctrl=ctrl)     # a batch of 64
 
         Raises:
-            InputError: a name or shape that is not right, or a model of another structure.
+            InputError: a wrong name or shape, or a model with another structure.
             MujocoError: the model does not compile with these values.
         """
         theta = self._theta("at", {} if values is None else values)
@@ -154,11 +156,12 @@ class ParametricSimulator:
         return sim
 
     def backward(self, trajectory: Trajectory, **cotangents: Any) -> dict[str, float | Array]:
-        """d(loss)/d(parameter) of a trajectory of `at(...)`, by name; with a batch an array each.
+        """d(loss)/d(parameter) for a trajectory of a simulator from `at(...)`, by name; with a
+        batch, arrays.
 
         Args:
-            trajectory: of a simulator that `at` gave.
-            cotangents: as of `Trajectory.backward`, without params.
+            trajectory: of a simulator from `at`.
+            cotangents: as for `Trajectory.backward`, without params.
 
         Raises:
             UnsupportedError: a parameter changes a field of mjModel that has no gradient.

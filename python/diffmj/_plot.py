@@ -1,4 +1,4 @@
-"""Pictures of what a solver did."""
+"""Plots of the steps of an integrator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording: what was measured."""
+"""Recording: measured data."""
 
 from __future__ import annotations
 
@@ -222,7 +222,8 @@ class Recording:
             raise InputError(f"{os.fsdecode(path)}: the file cannot be written: {error}") from error
 
     def validate(self, sim: Simulator) -> Recording:
-        """The recording with unit quaternions. Lengths within 1e-3 of 1 are normalised.
+        """The recording with unit quaternions. Quaternions whose length is within 1e-3 of 1 are
+        normalised.
 
         Raises:
             InputError: it does not fit the model: a wrong width, a sensor, site or body that the
@@ -231,8 +232,8 @@ class Recording:
         return self._from_record(_diffmj.validate_recording_for(sim._model, self._record))
 
     def with_bodies(self, sim: Simulator, *names: str) -> Recording:
-        """The recording with `body_pos` and `body_quat` of these bodies, as the recorded qpos gives
-        them in the model: for losses on poses. What has them already keeps them.
+        """The recording with `body_pos` and `body_quat` of these bodies, computed from the recorded
+        qpos: for losses on poses. Bodies that have them already keep them.
 
         Raises:
             InputError: qpos is not recorded, or there is no such body.
@@ -274,9 +275,9 @@ def estimate_velocities(
 def resample(sim: Simulator, recording: Recording, dt: float) -> Recording:
     """The recording at times time[0] + k dt.
 
-    Interpolation is linear, of quaternions along the shortest rotation; ctrl is held. A number is
-    missing if one of the two rows that it needs is. Everything is missing inside intervals longer
-    than 1.5 times the median interval and than 1.5 dt.
+    Interpolation is linear, and along the shortest rotation for quaternions; ctrl is held. A number
+    is missing if one of the two rows that it needs is missing. Everything is missing inside
+    intervals that are longer than both 1.5 times the median interval and 1.5 dt.
 
     Args:
         sim: the model.
@@ -294,8 +295,8 @@ def split(recordings: Sequence[T], share: float, seed: int = 0) -> tuple[list[T]
 
     Args:
         recordings: or anything else that has a length.
-        share: to hold out, from 0 to below 1; rounded to whole recordings, but at least one on each
-            side unless it is 0.
+        share: share to hold out, from 0 to below 1. It is rounded to whole recordings, with at
+            least one on each side unless it is 0.
         seed: the same gives the same recordings, on every machine.
     """
     training, held_out = _diffmj.split(

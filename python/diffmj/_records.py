@@ -1,4 +1,4 @@
-"""What a Trajectory hands out: contacts, events, steps, gradients."""
+"""Results of a Trajectory: contacts, events, steps, gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """A contact of a step, in MuJoCo's words.
+    """A contact of a step, in MuJoCo's terms.
 
     Attributes:
         geom: numbers of the two geoms; the normal points from the first to the second. -1: a flex.
@@ -38,7 +38,7 @@ class ConstraintForces:
     """Constraint forces at the start of a step; made by `Trajectory.constraint_forces`.
 
     Attributes:
-        force: (nefc,), MuJoCo's efc_force: of a contact with the pyramidal cone, one number for
+        force: (nefc,), MuJoCo's efc_force. A contact with the pyramidal cone has one number for
             each edge of the pyramid.
         type: (nefc,), the mujoco.mjtConstraint of each row.
         id: (nefc,), the equality, dof, joint, tendon or contact that each row belongs to.
@@ -53,21 +53,22 @@ class ConstraintForces:
 
 @dataclass(frozen=True)
 class Event:
-    """Contacts or limits that became active together at the end of a step, or ceased to be so
+    """Contacts or limits that became active together at the end of a step, or that were released
     while they carried force.
 
     Attributes:
         time: [s]
-        interval: row of the trajectory before it.
+        interval: row of the trajectory before the event.
         step: number of the step that ends there.
-        what: the first of them, "contact of geom 'ball' and geom 'floor'", "end of contact of ...".
-        count: how many they are.
-        release: they ceased to be active.
-        rate: of their violation, the mean [m/s or rad/s]; negative, of a release positive.
+        what: the first of the constraints, "contact of geom 'ball' and geom 'floor'", "end of
+            contact of ...".
+        count: number of constraints.
+        release: whether they ceased to be active.
+        rate: mean rate of their violation [m/s or rad/s]; negative, or positive for a release.
         jump: norm of the change of qacc.
-        grazing: the rate is so small that a small change of the motion may miss it.
-        at_rest: the rate is 0 but for rounding, of a contact or limit at rest on its margin. The
-            gradient is then the one-sided one, without a term for the event.
+        grazing: the rate is so small that the motion may miss the event after a small change.
+        at_rest: a contact or limit at rest on its margin: the rate is 0 up to rounding. The
+            gradient is then one-sided, without a term for the event.
     """
 
     time: float
@@ -84,19 +85,19 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class SolverSteps:
-    """What an explicit Runge-Kutta method did in a rollout; `plot_steps` draws it.
+    """The steps of an explicit Runge-Kutta method in a rollout; `plot_steps` draws them.
 
     Attributes:
         time: where each accepted step began, and where the last one ended [s].
         first_step: (nstep + 1,), number of the first step of each interval; the last entry is the
             number of steps.
         accepted, rejected: number of steps.
-        evaluations: of MuJoCo's forward dynamics.
+        evaluations: number of evaluations of MuJoCo's forward dynamics.
         smallest_step, largest_step: of the accepted ones [s].
         seconds: wall time by stage of MuJoCo ("position", "velocity", "actuation", "acceleration",
             "constraint") over all evaluations, and "total".
         events: where contacts and limits became active, a list of `Event`.
-        end_time, end_qpos, end_qvel, end_act: where the rollout ended; of one that failed, beyond
+        end_time, end_qpos, end_qvel, end_act: where the rollout ended; if it failed, this is beyond
             the last row of the trajectory.
     """
 
@@ -122,7 +123,7 @@ class Gradient:
 
     Attributes:
         qpos: (nq,), of the initial position, in MuJoCo's coordinates. For a quaternion this is the
-            gradient of the function extended by normalising it: orthogonal to the quaternion.
+            gradient of the function that normalises it first; it is orthogonal to the quaternion.
         qpos_tangent: (nv,), the same in the tangent space (the convention of mj_integratePos).
         qvel: (nv,), of the initial velocity.
         act: (na,), of the initial activations.
@@ -130,11 +131,11 @@ class Gradient:
             gradient is the sum over the steps: grad.ctrl.sum(axis=-2).
         qfrc_applied: (nstep, nv), of generalised forces, also if none were given.
         xfrc_applied: (nstep, nbody, 6), of Cartesian forces; None if the rollout was given none.
-        params: of the fields of MjModel that were asked for, by name, each with the field's shape.
-            Each field is moved alone: what the compiler derives from it (body_invweight0, ...) is
-            not, but the masses of subtrees follow body_mass. For rows that are unit vectors
-            (quaternions, jnt_axis) this is the gradient of the function that normalises them.
-        statistics: of explicit Runge-Kutta methods: "recomputed", steps that were made again
+        params: of the requested fields of MjModel, by name, each with the field's shape. Each field
+            is changed alone: the masses of subtrees follow body_mass, but values that the compiler
+            derives (body_invweight0, ...) do not. For rows that are unit vectors (quaternions,
+            jnt_axis) this is the gradient of the function that normalises them first.
+        statistics: for explicit Runge-Kutta methods: "recomputed", the number of recomputed steps
             between checkpoints; "accepted", "rejected" and "evaluations" of continuous adjoints.
             With a batch, lists.
     """

@@ -61,14 +61,14 @@ _FAILURES = {
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a rollout can start from; `sim.rollout(**vars(state), nstep=100)` does.
+    """A state to start a rollout from: `sim.rollout(**vars(state), nstep=100)`.
 
     Attributes:
         time: [s]
         qpos: (nq,)
         qvel: (nv,)
         act: (na,)
-        ctrl: (nu,), the keyframe's, held by a rollout; zeros in the default state.
+        ctrl: (nu,), of the keyframe; a rollout holds it. Zeros in the default state.
         mocap_pos: (nmocap, 3); None: the model's.
         mocap_quat: (nmocap, 4); None: the model's.
     """
@@ -120,71 +120,72 @@ class Simulator:
         step_ratio: tuple[float, float] | None = None,
     ):
         """
-        Everything after cfd is of the explicit Runge-Kutta methods, in which a rollout
-        of nstep rows is nstep intervals of as many steps as each needs.
+        The arguments after cfd apply only to the explicit Runge-Kutta methods. With these, a
+        rollout of nstep rows has nstep intervals, each with as many steps as it needs.
 
         Args:
-            model: an MjModel, which is copied (later changes to it have no effect here); the path
-                of an MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins
-                with '<'.
+            model: an MjModel, which is copied (later changes to it have no effect); the path of an
+                MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins with
+                '<'.
             integrator: "model" keeps what the model says; otherwise one of MuJoCo's, "Euler",
                 "RK4", "implicit", "implicitfast" or "discrete"; or an explicit Runge-Kutta method
                 with adaptive steps, "tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint",
                 "ralston", or with constant steps only, "explicit_euler".
             nthread: threads that a batch runs on; 0: one per core. Results do not depend on it.
-            fallback: whether a feature of the model that `path` cannot serve sends the model to a
-                slower gradient path, with a FallbackWarning that names the feature. If not, it is
-                an UnsupportedError.
+            fallback: if the model has a feature that `path` does not support, take a slower
+                gradient path and give a FallbackWarning that names the feature. If False, raise an
+                UnsupportedError instead.
             path: the fastest gradient path that the model may take (see `gradient_path`):
                 "analytic", "oracle" or "differences"; the slower ones are for comparison.
-            muscle_smoothing: width over which the curves of muscles are blurred in the backward
+            muscle_smoothing: width over which the curves of muscles are smoothed in the backward
                 pass, in units of the muscle's optimal length, of its largest velocity and of
-                activation, so that flat pieces have a slope near their ends: a surrogate of the
-                gradient. Rollouts do not depend on it. 0: the exact gradient.
+                activation. Flat pieces of the curves then have a slope near their ends. The
+                gradient is a surrogate; rollouts do not depend on it. 0: the exact gradient.
             collisions: "mujoco"; "smooth", colliders whose contacts have no jumps or kinks in the
                 geoms' poses and sizes, forward and backward; "smooth-backward", MuJoCo's contacts
                 and forces with the derivatives of the smooth ones; or "smooth-field", the
                 derivative of the dynamics with smooth contacts, solved again at every state of the
-                backward pass. With the last two rollouts have the same bits as with "mujoco", and
+                backward pass. With the last two, rollouts have the same bits as with "mujoco", and
                 the gradient is a surrogate. Pairs of shapes without a smooth collider keep
                 MuJoCo's, with a FallbackWarning that names them (fallback=False: an
                 UnsupportedError).
-            smoothness: width [m] over which the cases of a collider go over into each other; as it
-                goes to 0 contacts converge to MuJoCo's. "mujoco" does not read it.
-            cfd: contacts from distance, in the backward pass only: a surrogate of the gradient that
-                points towards contact; None: the ordinary gradient.
-            rtol, atol: tolerances on each step's error in (tangent) positions, velocities and
+            smoothness: width [m] over which the cases of a collider are blended. As it goes to 0,
+                contacts converge to MuJoCo's. Not used by "mujoco".
+            cfd: contacts from distance apply contact forces before geoms touch, in the backward
+                pass only. The gradient is a surrogate that points towards contact. None: the
+                ordinary gradient.
+            rtol, atol: tolerances for the error of a step in (tangent) positions, velocities and
                 activations; default 1e-6 and 1e-8.
-            max_steps: accepted and rejected steps that a rollout may make; default 100 000.
-            step: constant steps of this size [s] or a little less, an interval being a whole
-                number of them, instead of adaptive ones.
+            max_steps: limit of accepted and rejected steps of a rollout; default 100 000.
+            step: take constant steps of this size [s] instead of adaptive ones; a little less, if
+                an interval is not a whole number of them.
             interval: time between rows of the trajectory and of ctrl [s]; default: the timestep.
             control: "hold" (default) keeps a row of ctrl over its interval, as MuJoCo does;
-                "linear" goes straight from each row to the next and holds the last.
-            events: whether steps end where a contact or limit becomes active, and gradients have
-                the term of the jump that the forces make there; default True. False is for
-                comparison.
+                "linear" interpolates linearly from each row to the next and holds the last.
+            events: end steps where a contact or limit becomes active, and include the jump of the
+                forces there in the gradient; default True. False is for comparison.
             adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated"
                 solves the adjoint equation along their dense output; "backsolve" solves the states
-                backwards beside it, which damped contacts make unstable.
-            checkpoints: how many states inside the rollout are kept for the way back; the steps
-                between are made again, with the same bits. None: all steps with their stages.
-            adjoint_rtol, adjoint_atol: of "interpolated" and "backsolve"; default: rtol and atol.
+                backwards together with it, which is unstable with damped contacts.
+            checkpoints: number of states inside the rollout that are kept for the backward pass.
+                The steps between them are recomputed, with the same bits. None: all steps are kept
+                with their Runge-Kutta stages.
+            adjoint_rtol, adjoint_atol: tolerances of "interpolated" and "backsolve"; default: rtol
+                and atol.
             min_step, max_step: bounds of a step [s]; default 1e-12 and none. Adaptive steps also
-                stay within the method's limit of stability, whatever these are.
+                stay within the stability limit of the method, whatever these bounds are.
             pid: coefficients (p, i, d) of the step controller; default (0.2, 0.4, 0).
-            safety: factor on the step it asks for; default 0.9.
+            safety: factor on the step that the controller proposes; default 0.9.
             step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default
                 (0.2, 10).
 
         Raises:
             InputError: no such file, unknown integrator or path, a negative muscle_smoothing, a
-                model without degrees of freedom, an option that makes no sense, or one of the
+                model without degrees of freedom, an option out of range, or an option of the
                 explicit Runge-Kutta methods with another integrator.
             MujocoError: the model does not compile.
-            UnsupportedError: the model uses a feature without a derivative, or, with
-                fallback=False or muscle_smoothing > 0, one that `path` cannot serve; the message
-                names it.
+            UnsupportedError: the model uses a feature without a derivative, or, with fallback=False
+                or muscle_smoothing > 0, one that `path` does not support; the message names it.
         """
         self.nthread = nthread
         adaptive = dict(
@@ -293,17 +294,17 @@ class Simulator:
 
     @property
     def interval(self) -> float:
-        """Time between rows of a trajectory [s]: the timestep, unless another was asked for."""
+        """Time between rows of a trajectory [s]: the timestep, unless set otherwise."""
         return self._model.interval
 
     @property
     def adjoint(self) -> str:
-        """How a gradient goes back through time: "discrete", "interpolated" or "backsolve"."""
+        """The adjoint of adaptive steps: "discrete", "interpolated" or "backsolve"."""
         return self._model.adaptive.adjoint
 
     @property
     def muscle_smoothing(self) -> float:
-        """Width over which muscles are blurred in the backward pass; 0: not at all."""
+        """Width over which muscles are smoothed in the backward pass; 0: the exact gradient."""
         return self._model.muscle_smoothing
 
     @property
@@ -313,13 +314,13 @@ class Simulator:
 
     @property
     def smoothness(self) -> float:
-        """Width of smooth colliders [m]; "mujoco" does not read it."""
+        """Width of smooth colliders [m]; not used by "mujoco"."""
         return self._model.smoothness
 
     @property
     def collisions_notice(self) -> str:
-        """Pairs of shapes that have MuJoCo's collider although smooth ones were asked for, in
-        words; empty if there are none.
+        """Names the pairs of shapes that keep MuJoCo's collider although smooth ones were
+        requested; empty if there are none.
         """
         return self._model.collisions_notice
 
@@ -330,19 +331,20 @@ class Simulator:
 
     @property
     def gradient_path(self) -> str:
-        """How the derivative of a step is taken: "analytic", by reverse sweeps over MuJoCo's
-        stages; "oracle", by implicit differentiation of the constraint solver and differences of
-        inverse dynamics; or "differences", by differences of mj_step itself.
+        """How a step is differentiated: "analytic", by reverse sweeps over MuJoCo's stages;
+        "oracle", by implicit differentiation of the constraint solver and differences of inverse
+        dynamics; or "differences", by differences of mj_step itself.
         """
         return self._model.gradient_path
 
     @property
     def gradient_path_reason(self) -> str:
-        """What in the model forced a slower path than was asked for; empty if nothing did."""
+        """The feature of the model that requires a slower path than requested; empty if there is
+        none."""
         return self._model.gradient_path_reason
 
     def default_state(self) -> State:
-        """The model's default: qpos0, at rest, without control."""
+        """The model's default state: qpos0, at rest, with zero controls."""
         x = self._model.default_state()
         return State(x.time, x.qpos, x.qvel, x.act, np.zeros(self.nu))
 
@@ -363,25 +365,26 @@ class Simulator:
     def tightened(self) -> Simulator:
         """The same model with the constraint solver run to machine precision and no warm start.
 
-        Finite differences must be taken on it, or they measure the noise of the solver.
+        Use it for finite differences; otherwise they measure the noise of the constraint solver.
         """
         tight = self._like(self._model.tightened(), [x.tightened() for x in self._models])
         tight._theta = self._theta
         return tight
 
     def with_parameters(self, params: Mapping[str, npt.ArrayLike]) -> Simulator:
-        """The same model with other numbers in some fields of mjModel.
+        """The same model with other values in some fields of mjModel.
 
             heavy = sim.with_parameters({"body_mass": 2 * model.body_mass})
 
-        Cheap: all other arrays, and the scratch of rollouts, are shared. Each field is moved alone:
-        the mass matrix and the masses of subtrees follow, but what MuJoCo's compiler derives from
-        it (body_invweight0, ...) does not. `ParametricSimulator` moves that, too.
+        This is cheap: all other arrays and the scratch memory of rollouts are shared. Each field is
+        changed alone. The mass matrix and the masses of subtrees follow, but values that MuJoCo's
+        compiler derives from it (body_invweight0, ...) do not. `ParametricSimulator` updates these,
+        too.
 
         Args:
             params: values by the name of the field (`diffmj.parameter_names()`), each with the
-                field's shape, or (B, ...) with values of its own for every rollout: rollouts of the
-                simulator are then batches of B, rollout i with the values i.
+                field's shape, or (B, ...) with separate values for every rollout. Rollouts of the
+                simulator are then batches of B, and rollout i has the values i.
 
         Raises:
             InputError: an unknown field, a wrong shape, or a number that is not finite.
@@ -432,11 +435,12 @@ class Simulator:
         steps_of: Trajectory | None = None,
         sensors: bool = False,
     ) -> Trajectory:
-        """nstep calls of mj_step, recorded; with an explicit Runge-Kutta method nstep intervals.
+        """Runs and records nstep calls of mj_step; with an explicit Runge-Kutta method, nstep
+        intervals.
 
-        A batch: any argument may have a leading dimension B; those without it are shared. The
-        rollouts of a batch run on threads, and none depends on the others. Two dimensions of ctrl
-        or qfrc_applied are always (nstep, n).
+        For a batch, give any argument a leading dimension B; arguments without it are shared. The
+        rollouts of a batch run on threads and are independent. A ctrl or qfrc_applied with two
+        dimensions is always (nstep, n).
 
         Args:
             qpos: (nq,) or (B, nq), initial position; default: the model's qpos0.
@@ -450,26 +454,29 @@ class Simulator:
             mocap_quat: (nmocap, 4) or (B, nmocap, 4), held; default: the model's.
             time: initial time [s], a number or (B,).
             nstep: number of steps; may be left out if an argument has one row per step.
-            steps_of: a single rollout by an explicit Runge-Kutta method whose steps are taken
-                instead of choosing them: the result is then a smooth function of the arguments.
-            sensors: record what the sensors measure on the way. `Trajectory.sensordata` gives the
-                same numbers without it, but evaluates every state a second time.
+            steps_of: a single rollout by an explicit Runge-Kutta method. Its steps are taken
+                instead of choosing new ones, so that the result is a smooth function of the
+                arguments.
+            sensors: record what the sensors measure during the rollout. Without it,
+                `Trajectory.sensordata` gives the same numbers but evaluates every state a second
+                time.
 
         Raises:
             InputError: a wrong shape, a number that is not finite.
-            RolloutError: a single rollout diverged (DivergedError), adaptive steps were too many
-                (StepBudgetError) or too small (StepSizeError), or MuJoCo raised an error; its
-                attribute `trajectory` holds the steps before. With a batch nothing is raised: a
-                RuntimeWarning names the rollouts that failed, and so do ok and message of the
-                trajectory.
+            RolloutError: a single rollout diverged (DivergedError), needed too many adaptive steps
+                (StepBudgetError) or too small ones (StepSizeError), or MuJoCo raised an error. Its
+                attribute `trajectory` holds the completed steps. With a batch nothing is raised: a
+                RuntimeWarning names the rollouts that failed, and the trajectory's ok and message
+                describe them.
             OutOfMemoryError: the record does not fit in memory.
-            UnsupportedError: a global callback of MuJoCo is set.
+            UnsupportedError: a global MuJoCo callback is set.
             KeyboardInterrupt: Ctrl-C.
 
         Warns:
-            GradientWarning: adaptive steps met events whose gradient is unreliable: contacts or
-                limits that begin or end too slowly (GrazingWarning) or too often (ChatterWarning).
-                At most one of each category; the texts are in the trajectory's warnings, too.
+            GradientWarning: the gradient is unreliable at events of adaptive steps, because
+                contacts or limits begin or end too slowly (GrazingWarning) or too often
+                (ChatterWarning). At most one warning of each category is given; the texts are also
+                in the trajectory's warnings.
         """
         who = "rollout"
         inputs = self._inputs(
@@ -529,11 +536,11 @@ class Simulator:
 
         The state is (position in the tangent space, velocity, activation), 2 nv + na numbers.
 
-        Args: as of `rollout`, with one row of controls and forces each, and
-            sensors: also the derivatives of the sensors at the state that the step begins with.
+        Args: as for `rollout`, with one row of controls and forces each, and
+            sensors: also return the derivatives of the sensors at the start of the step.
 
-        A batch: any argument may have a leading dimension B, and so has every result then; it runs
-        on threads. `Trajectory.linearize` is for all steps of a rollout.
+        For a batch, give any argument a leading dimension B; every result then has it, too. A batch
+        runs on threads. `Trajectory.linearize` gives the derivatives of all steps of a rollout.
 
         Returns:
             A: (2 nv + na, 2 nv + na), next state by state.
@@ -598,20 +605,20 @@ class Simulator:
         progress: Callable[[float], object] | None = None,
     ) -> CheckReport:
         """Is the gradient right at this state? Compares the adjoint of a short rollout with
-        differences of mj_step that carry an error bar; `print(report)` gives the certificate. With
-        an explicit Runge-Kutta method it is the discrete adjoint that is checked, with differences
-        of the same steps.
+        differences of mj_step, which have an error bar; `print(report)` prints the certificate.
+        With an explicit Runge-Kutta method the discrete adjoint is compared with differences of the
+        same steps.
 
-        The gradient is that of the side which the rollout is on, of every contact, limit and clamp;
-        differences count only where they stay on it. What is in their way otherwise, and what a
-        gradient that differs is wrong about, `report.reason` names.
+        At every contact, limit and clamp the gradient belongs to the side that the rollout is on,
+        and differences count only if they stay on that side. `report.reason` names what prevents
+        this, or the cause of a gradient that differs.
 
-        Args: as of `rollout`, without batch, and
+        Args: as for `rollout`, without a batch, and
             nstep: length of the rollout. None: as many steps as ctrl, qfrc_applied or xfrc_applied
                 have rows, or 10 if none of them has one row per step.
             directions: random directions in (qpos, qvel, act, every ctrl).
             seed: of directions and cotangents.
-            tolerance: relative, of a direction that agrees; above 0.
+            tolerance: largest relative error of a direction that agrees; above 0.
             progress: called with the share of the work that is done, from 0 to 1.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Trajectory: what a rollout recorded, and its backward sweep."""
+"""Trajectory: the record of a rollout, and its backward pass."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter",
 
 
 def parameter_names() -> list[str]:
-    """Fields of mjModel that a loss can be differentiated in: "body_mass", "opt.gravity", ...; what
-    `Trajectory.backward` takes as `params`.
+    """Fields of mjModel that have a gradient: "body_mass", "opt.gravity", ... `Trajectory.backward`
+    takes them as `params`.
     """
     return _diffmj.parameter_names()
 
@@ -108,8 +108,8 @@ class Trajectory:
 
     @cached_property
     def solver(self) -> SolverSteps | list[SolverSteps] | None:
-        """The steps of an explicit Runge-Kutta method, with a batch a list; None if MuJoCo
-        integrated.
+        """The steps of an explicit Runge-Kutta method, a list with a batch; None with MuJoCo's
+        integrators.
         """
         if not self._sim._model.is_adaptive:
             return None
@@ -252,14 +252,14 @@ class Trajectory:
     @cached_property
     def steps(self) -> np.recarray[Any, Any]:
         """(nstep,) records of each step: steps.ncon contacts, steps.nefc constraint rows,
-        steps.solver_niter iterations; -1 where a failed rollout of a batch did not get to.
+        steps.solver_niter iterations; -1 for steps that a failed rollout of a batch did not reach.
         """
         records = self._record.steps.view(_STEP_DTYPE)[..., 0].view(np.recarray)
         return self._array(records)  # type: ignore[return-value]
 
     @property
     def completed(self) -> int | npt.NDArray[np.int64]:
-        """Steps completed: a number, with a batch an array."""
+        """Number of completed steps: an integer, with a batch an array."""
         return np.array(self._record.completed) if self._batched else self._record.completed[0]
 
     @property
@@ -269,8 +269,8 @@ class Trajectory:
 
     @property
     def outcome(self) -> str | list[str]:
-        """'success', 'not finite' or 'MuJoCo error', of adaptive steps also 'budget exhausted' and
-        'step too small'; with a batch a list.
+        """'success', 'not finite' or 'MuJoCo error'; with adaptive steps also 'budget exhausted'
+        and 'step too small'. With a batch a list.
         """
         return self._record.outcome if self._batched else self._record.outcome[0]
 
@@ -288,14 +288,14 @@ class Trajectory:
         return all_warnings if self._batched else all_warnings[0]
 
     def constraint_forces(self, step: int, rollout: int | None = None) -> ConstraintForces:
-        """What the constraints did at the start of a step: the forces that belong to its recorded
+        """Constraint forces at the start of a step: the forces that belong to its recorded
         acceleration.
 
             forces = traj.constraint_forces(10)
             forces.contacts[0].force[0]  # the normal force of the first contact [N]
 
-        A loss of them is differentiated by `backward(efc_force={10: dloss_dforce})`. Rows come and
-        go between steps: steps.nefc says how many a step has.
+        `backward(efc_force={10: dloss_dforce})` differentiates a loss of them. The number of rows
+        varies between steps; it is steps.nefc.
 
         Args:
             step: from 0 to nstep - 1.
@@ -353,12 +353,12 @@ class Trajectory:
         final: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Gradient:
         """Pulls d(loss)/d(states), d(loss)/d(poses) and d(loss)/d(constraint forces) back to
-        d(loss)/d(inputs): the derivative of the steps that were taken, with the constraint solver
-        at its converged solution, or what the simulator's `adjoint` asks for instead.
+        d(loss)/d(inputs). This is the derivative of the steps that were taken, with the constraint
+        solver at its converged solution, unless the simulator's `adjoint` is a continuous one.
 
-        Every array has one row per state, nstep + 1 rows, as the arrays of this trajectory do (and
-        B first, with a batch). A loss of the final state only needs the last row, which `final`
-        takes:
+        Every array has one row per state, nstep + 1 rows, like the arrays of this trajectory (with
+        a batch, B comes first). If the loss depends only on the final state, pass the last row as
+        `final`:
 
             grad = traj.backward(final={"qpos": dloss_dqpos_final})  # (nq,)
 
@@ -374,23 +374,23 @@ class Trajectory:
             sensordata: (nstep + 1, nsensordata), of what the sensors measure; or a dict from the
                 name of a sensor to an array (nstep + 1, dim), also (nstep + 1,) if dim is 1.
                 Quaternions and unit vectors are taken as free numbers.
-            params: names of fields of MjModel whose gradient is wanted too, a list; the names
-                there are: `diffmj.parameter_names()`.
+            params: names of fields of MjModel whose gradient is computed too, a list;
+                `diffmj.parameter_names()` lists all names.
             efc_force: of the constraint forces (`constraint_forces`), a dict from the number of a
-                step to an array (nefc,) with the rows of that step; steps that are not in it are
-                zero. With a batch a list of them, one per rollout, or None where it is zero.
+                step to an array (nefc,) with the rows of that step; other steps are zero. With a
+                batch, a list of dicts, one per rollout, or None where it is zero.
             geom_xpos: (nstep + 1, ngeom, 3), of the positions of geoms.
             xmat: (nstep + 1, nbody, 3, 3), of the rotation matrices of bodies: derivatives as if
-                the nine numbers of a matrix were free. Only the part along rotations counts.
+                the nine numbers of a matrix were free. Only the part along rotations has an effect.
             site_xmat: (nstep + 1, nsite, 3, 3), of those of sites.
             geom_xmat: (nstep + 1, ngeom, 3, 3), of those of geoms.
             body_linvel: (nstep + 1, nbody, 3), of the velocities of bodies, in world axes.
             body_angvel: (nstep + 1, nbody, 3), of their angular velocities.
             site_linvel: (nstep + 1, nsite, 3), of the velocities of sites, in world axes.
             site_angvel: (nstep + 1, nsite, 3), of their angular velocities.
-            final: of the last state alone: a dict from the names above (but params and efc_force)
-                to one row, for example {"qpos": x} with shape (nq,), with a batch (B, nq). It may
-                be given beside arrays of all rows: they add.
+            final: for the last state only: a dict from the names above (except params and
+                efc_force) to one row, for example {"qpos": x} with shape (nq,), with a batch (B,
+                nq). It is added to arrays of all rows, if both are given.
 
         Raises:
             InputError: a wrong shape, a number that is not finite, no cotangent at all, an unknown
@@ -504,17 +504,17 @@ class Trajectory:
         qfrc_applied: npt.ArrayLike | None = None,
         params: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Tangents:
-        """Pushes tangents of the inputs through the rollout: the derivative of its states along
-        them, exact as `backward` is. K tangents at once cost hardly more than one.
+        """Pushes tangents of the inputs through the rollout: the derivatives of its states along
+        them, as exact as `backward`. K tangents at once cost hardly more than one.
 
             tangents = traj.forward(qvel=np.eye(sim.nv))  # K = nv
             tangents.qpos[k, -1]  # the derivative of the last position in qvel[k]
 
-        Use it where inputs are few and outputs many; `backward` is for one loss and many inputs.
+        Use it for few inputs and many outputs; `backward` is for one loss and many inputs.
 
         Args:
-            qpos: (K, nq), of the initial position in MuJoCo's coordinates. Of quaternions the part
-                along rotations counts.
+            qpos: (K, nq), of the initial position in MuJoCo's coordinates. For quaternions only the
+                part along rotations has an effect.
             qpos_tangent: (K, nv), of the same in the tangent space; adds to qpos.
             qvel: (K, nv).
             act: (K, na).
@@ -523,7 +523,7 @@ class Trajectory:
             params: a dict from names of fields of MjModel (`diffmj.parameter_names()`) to arrays
                 (K, *shape of the field).
 
-        Without the dimension K all of them are one tangent. With a batch B comes first.
+        Without the dimension K they are one tangent. With a batch, B comes first.
 
         Raises:
             InputError: a wrong shape, a number that is not finite, no tangent at all, an unknown
@@ -544,8 +544,8 @@ class Trajectory:
         )
 
     def linearize(self) -> tuple[Array, ...]:
-        """Derivatives of every step, as `Simulator.linearize` gives them for one: contacts and
-        tendons that the rollout kept are not looked for again, and steps run on threads.
+        """Derivatives of every step, as `Simulator.linearize` gives them for one. Contacts and
+        tendon paths that the rollout kept are not recomputed, and steps run on threads.
 
         Returns:
             A: (nstep, 2 nv + na, 2 nv + na), next state by state.

@@ -25,8 +25,8 @@ class Warning:
 
     Attributes:
         text: what happened, and what to do.
-        first_step: the first step (interval, with adaptive steps) that gave it.
-        count: how often it was given.
+        first_step: the first step (interval, with adaptive steps) at which it occurred.
+        count: how often it occurred.
         kind: "mujoco" for MuJoCo's own; "grazing", "chatter" and "stiff" concern gradients and are
             also Python warnings, of the category `GrazingWarning`, `ChatterWarning` or
             `StiffWarning`.

@@ -2,7 +2,7 @@
 
     diffmj.film.write("film.webp", model, time, qpos)
 
-`python -m diffmj.film FOLDER` makes one of what `diffmj plan` left in a folder.
+`python -m diffmj.film FOLDER` makes a film of the output of `diffmj plan` in a folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(
     """Writes a film of a motion, in a format that Pillow animates: .webp, .gif, .png.
 
     Args:
-        path: of the film; its extension says the format.
+        path: of the film; its extension determines the format.
         model: as of the motion.
         time: (n,) [s]
         qpos: (n, nq)

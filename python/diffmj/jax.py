@@ -9,10 +9,10 @@
     jax.grad(loss)(ctrl)
     jax.vmap(jax.grad(loss))(many)  # one call, on the simulator's threads
 
-MuJoCo runs on the CPU as ever: nothing of it is compiled, and no Python runs in a call. Numbers are
-those of `Simulator.rollout` and `Trajectory.backward`, to the last bit in double precision
-(`jax.config.update("jax_enable_x64", True)`). With single precision, arguments and results are
-rounded to it; what happens between them is not.
+MuJoCo is not compiled and runs on the CPU; no Python code runs within a call. In double precision
+(`jax.config.update("jax_enable_x64", True)`) results equal those of `Simulator.rollout` and
+`Trajectory.backward` to the last bit. In single precision, arguments and results are rounded, but
+the computation between them is in double precision.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _MESSAGE = re.compile(r"diffmj\.(\w+): (.*)", re.DOTALL)
 
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
-    """Inside, what diffmj raises within a compiled function is diffmj's exception again.
+    """Inside this context, errors within a compiled function are diffmj's own exceptions.
 
         with diffmj.jax.errors():
             jax.block_until_ready(jax.grad(loss)(ctrl))
 
-    JAX makes one exception of its own, `jax.errors.JaxRuntimeError`, of everything that happens
-    when a compiled function runs; diffmj's text is in it. It is raised where the result is waited
-    for, so wait inside. A call that Ctrl-C stopped is a KeyboardInterrupt.
+    When a compiled function fails, JAX raises its own `jax.errors.JaxRuntimeError`, which contains
+    diffmj's message. It is raised where the program waits for the result, so wait inside the
+    context. A call that Ctrl-C stopped raises KeyboardInterrupt.
     """
     try:
         yield
@@ -169,12 +169,12 @@ def _differentiable(f: _Function, nstep: int, dtype: np.dtype[Any]) -> Callable[
 
 
 class Rollout(RolloutBase):
-    """A rollout of the simulator as a function of JAX.
+    """A rollout of the simulator as a differentiable JAX function.
 
-    Called, it returns a named tuple of the outputs; with on_failure="nan" its last field is `ok`.
-    Within `jit` or a gradient, everything that depends on the numbers raises
-    `jax.errors.JaxRuntimeError`, of which `diffmj.jax.errors` makes diffmj's own exceptions. A call
-    with plain arrays raises these by itself.
+    A call returns a named tuple of the outputs; with on_failure="nan" its last field is `ok`.
+    Within `jit` or a gradient, failures that depend on the numbers raise
+    `jax.errors.JaxRuntimeError`, which `diffmj.jax.errors` turns into diffmj's own exceptions. A
+    call with plain arrays raises these directly.
     """
 
     _function: ClassVar = _Function

@@ -1,4 +1,4 @@
-"""`mujoco.sysid` with derivatives by diffmj in place of its differences.
+"""`mujoco.sysid` with derivatives by diffmj instead of finite differences.
 
 from mujoco import sysid
 params, sequences = ...                              # made for mujoco.sysid, unchanged
@@ -61,15 +61,15 @@ def optimize(
 
     Args:
         initial_params: values to start from, and bounds.
-        residual_fn: what mujoco.sysid.build_residual_fn returned.
-        optimizer: "mujoco", "scipy" and "scipy_parallel_fd" are those of mujoco.sysid, which take
-            the Jacobian. "diffmj-lbfgs" (scipy's L-BFGS-B) takes gradients, whose time does not
-            grow with the number of parameters; it is the one for many of them. Its variables are
-            shares of the parameters' ranges, or scaled by x_scale; "jac" takes one Jacobian at the
+        residual_fn: the result of mujoco.sysid.build_residual_fn.
+        optimizer: "mujoco", "scipy" and "scipy_parallel_fd" are those of mujoco.sysid, which use
+            the Jacobian. "diffmj-lbfgs" (scipy's L-BFGS-B) uses gradients, whose time does not grow
+            with the number of parameters; use it if there are many. Its variables are fractions of
+            the parameters' ranges, or are scaled by x_scale; "jac" computes one Jacobian at the
             start.
         verbose: log a table of the parameters at the end.
         check_conditioning: warn if cond(JᵀJ) at the start is above 1e12.
-        nthread: of rollouts and pullbacks; 0: one per core.
+        nthread: number of threads for rollouts and pullbacks; 0: one per core.
         final_jacobian: with "diffmj-lbfgs", compute the Jacobian at the result, for confidence
             intervals. Without it `jac` is None.
         optimizer_kwargs: for the optimizer: max_iters, verbose, x_scale, gtol, ...; "scipy" and
@@ -81,13 +81,13 @@ def optimize(
         extras["evaluations"] has the numbers of residuals, Jacobians and gradients.
 
     Raises:
-        InputError: an optimizer that there is not.
-        UnsupportedError: "diffmj-lbfgs", and the residual cannot be differentiated.
+        InputError: an unknown optimizer.
+        UnsupportedError: the residual cannot be differentiated, with "diffmj-lbfgs".
 
     Warns:
-        FallbackWarning: the residual cannot be differentiated (a residual function that is not
-            build_residual_fn's, a custom rollout, a sensor or a parameter without a gradient; the
-            message says which), and mujoco.sysid's differences are taken.
+        FallbackWarning: the residual cannot be differentiated, and mujoco.sysid's differences are
+            used. The message names the reason: a residual function that is not build_residual_fn's,
+            a custom rollout, or a sensor or a parameter without a gradient.
     """
     if optimizer not in _OPTIMIZERS:
         raise InputError(
@@ -146,8 +146,8 @@ def jacobian(
 def derivatives(
     params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int = 0
 ) -> Problem:
-    """For optimizers of one's own: an object whose `residual(x)`, `jacobian(x)` and `gradient(x)`
-    (½|r|² and its gradient) are those of the vector x of the parameters that are not frozen.
+    """For your own optimizer: an object with `residual(x)`, `jacobian(x)` and `gradient(x)` (½|r|²
+    and its gradient), where x is the vector of the parameters that are not frozen.
 
     Raises:
         UnsupportedError: the residual cannot be differentiated.

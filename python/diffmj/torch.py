@@ -8,9 +8,10 @@
     loss(ctrl).backward()
     torch.func.vmap(loss)(many).sum().backward()  # one call, on the simulator's threads
 
-MuJoCo runs on the CPU as ever. Numbers are those of `Simulator.rollout` and `Trajectory.backward`,
-to the last bit for tensors of double precision, whose memory diffmj reads and writes in place.
-Those of single precision are rounded on their way in and out; what happens between is not.
+MuJoCo runs on the CPU. For tensors in double precision, results equal those of `Simulator.rollout`
+and `Trajectory.backward` to the last bit, and diffmj reads and writes their memory in place. In
+single precision, arguments and results are rounded, but the computation between them is in double
+precision.
 """
 
 from __future__ import annotations
@@ -626,11 +627,11 @@ _library.impl("rollout_pullback", _pullback_autograd, "Autograd")
 
 
 class Rollout(RolloutBase):
-    """A rollout of the simulator as a function of PyTorch.
+    """A rollout of the simulator as a differentiable PyTorch function.
 
-    Called, it returns a named tuple of the outputs; with on_failure="nan" its last field is `ok`.
-    Arguments may be tensors on the CPU, arrays or lists. It can be an attribute of a Module, which
-    can be copied and pickled with it.
+    A call returns a named tuple of the outputs; with on_failure="nan" its last field is `ok`.
+    Arguments may be tensors on the CPU, arrays or lists. It can be an attribute of a Module, and is
+    copied and pickled with it.
     """
 
     _function: ClassVar = _Function
@@ -642,7 +643,7 @@ class Step(StepBase):
         step = diffmj.torch.Step(sim, outputs=("site_xpos",))
         state, out = step(step.state(), ctrl)
 
-    A loop with the state handed on gives the same bits as a `Rollout`.
+    A loop that passes the state on gives the same bits as a `Rollout`.
     """
 
     _function: ClassVar = _Function

@@ -35,7 +35,8 @@ def _require_display() -> None:
 
 
 class LiveView:
-    """A window, open within `with`. States are shown as fast as they move, or as they come."""
+    """A window that is open within `with`. It shows states in real time, or as they arrive if
+    that is slower."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class LiveView:
         self._viewer.close()
 
     def show(self, time: npt.ArrayLike, qpos: npt.ArrayLike) -> None:
-        """Shows states, time (n,) [s] and qpos (n, nq); nothing once the window was closed."""
+        """Shows states, time (n,) [s] and qpos (n, nq). Does nothing once the window is closed."""
         times = np.asarray(time, dtype=float)
         rows = np.asarray(qpos, dtype=float).reshape(len(times), self._model.nq)
         for t, row in zip(times, rows, strict=True):
@@ -96,7 +97,7 @@ class LiveView:
 
 
 def follow(view: LiveView, lines: Iterable[str]) -> None:
-    """Shows states that come as text."""
+    """Shows states that arrive as text."""
     for line in lines:
         numbers = [float(x) for x in line.split()]
         view.show(numbers[:1], numbers[1:])

@@ -13,6 +13,7 @@
 #include "linearize/jacobians.h"
 #include "plan/bound.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {

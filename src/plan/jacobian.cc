@@ -7,6 +7,7 @@
 #include "record/input.h"
 #include "record/sensordata.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {
