@@ -66,69 +66,39 @@ Matrix columns_of(CVec values, int count, int width, int begin, int size) {
   return out;
 }
 
-}  // namespace
-
-TrajectoryTangents rollout_pushforward(const Model& model, const Trajectory& t, const Tangents& x,
-                                       const RolloutOptions& options) {
-  require_no_callbacks(kWho);
-  require_trajectory(kWho, model, t);
-  require_tangents(model, t, x);
-  const int nv = t.nv, na = t.na, nu = t.nu, n = model.ntangent(), count = x.count;
-
-  std::vector<const ParameterField*> fields;
-  for (const auto& [name, values] : x.params) {
-    if (!values.empty()) fields.push_back(&parameter_field(name));
-  }
-  const ParameterColumns columns(model.mj(), fields);
-  // of thousands of numbers a tangent moves a few
-  struct Moved {
-    Eigen::Index number, tangent;
-    double by;
-  };
-  std::vector<Moved> theta;
+// of thousands of numbers a tangent moves a few
+struct Moved {
+  Eigen::Index number, tangent;
+  double by;
+};
+std::vector<Moved> moved_parameters(const Model& model, const Tangents& x,
+                                    const std::vector<const ParameterField*>& fields,
+                                    const ParameterColumns& columns) {
+  std::vector<Moved> out;
   for (const ParameterField* field : fields) {
     const int size = field->size(model.mj());
     const CVec values = x.params.at(field->name);
-    for (int c = 0; c < count; c++) {
+    for (int c = 0; c < x.count; c++) {
       for (int k = 0; k < size; k++) {
         const double by =
             values[static_cast<size_t>(c) * static_cast<size_t>(size) + static_cast<size_t>(k)];
-        if (by != 0) theta.push_back({columns.first(field->id) + k, c, by});
+        if (by != 0) out.push_back({columns.first(field->id) + k, c, by});
       }
     }
   }
+  return out;
+}
 
-  // what each step adds and by what it multiplies; the first on threads, the second in order
-  const double bytes = 8.0 * t.nstep * n * (n + count) + 8.0 * (t.nstep + 1) * n * count;
-  require_memory(kWho, bytes);
-  std::vector<Matrix> A(static_cast<size_t>(t.nstep)), added(static_cast<size_t>(t.nstep));
-  for (Matrix& one : added) one.setZero(n, count);
-  const bool ends = model.is_adaptive() && model.options().adaptive.control == Control::kLinear;
-  StopSignal stop(options.interrupted, options.progress);
-  for_each_jacobian(model, t, columns, {.applied = !x.qfrc_applied.empty()}, options.nthread, stop,
-                    [&](int i, const StepJacobian& jacobian) {
-                      const auto k = static_cast<size_t>(i);
-                      A[k] = jacobian.A;
-                      const auto add = [&](CVec values, int width, int row, const Matrix& by) {
-                        if (values.empty() || width == 0) return;
-                        added[k].noalias() +=
-                            by * columns_of(values, count, t.nstep * width, row * width, width);
-                      };
-                      add(x.ctrl, nu, i, jacobian.B);
-                      if (ends && i + 1 < t.nstep) add(x.ctrl, nu, i + 1, jacobian.B_end);
-                      add(x.qfrc_applied, nv, i, jacobian.Q);
-                      for (const Moved& one : theta) {
-                        added[k].col(one.tangent) += one.by * jacobian.P.col(one.number);
-                      }
-                    });
-  if (stop.stopped()) throw Interrupted(std::string(kWho) + ": interrupted");
-
+// x[i + 1] = A[i] x[i] + added[i], from the tangents of the initial state
+TrajectoryTangents follow(const Trajectory& t, const Tangents& x, const std::vector<Matrix>& A,
+                          const std::vector<Matrix>& added) {
+  const int nv = t.nv, na = t.na, count = x.count;
   TrajectoryTangents out;
   const auto rows = static_cast<size_t>(t.nstep + 1), many = static_cast<size_t>(count);
   out.qpos_tangent.resize(many * rows * static_cast<size_t>(nv));
   out.qvel.resize(many * rows * static_cast<size_t>(nv));
   out.act.resize(many * rows * static_cast<size_t>(na));
-  Matrix X = Matrix::Zero(n, count), next;
+  Matrix X = Matrix::Zero(2 * nv + na, count), next;
   if (!x.qpos_tangent.empty()) X.topRows(nv) = columns_of(x.qpos_tangent, count, nv, 0, nv);
   if (!x.qvel.empty()) X.middleRows(nv, nv) = columns_of(x.qvel, count, nv, 0, nv);
   if (!x.act.empty()) X.bottomRows(na) = columns_of(x.act, count, na, 0, na);
@@ -155,6 +125,50 @@ TrajectoryTangents rollout_pushforward(const Model& model, const Trajectory& t, 
     X.swap(next);
   }
   return out;
+}
+
+}  // namespace
+
+TrajectoryTangents rollout_pushforward(const Model& model, const Trajectory& t, const Tangents& x,
+                                       const RolloutOptions& options) {
+  require_no_callbacks(kWho);
+  require_trajectory(kWho, model, t);
+  require_tangents(model, t, x);
+  const int nv = t.nv, nu = t.nu, n = model.ntangent(), count = x.count;
+
+  std::vector<const ParameterField*> fields;
+  for (const auto& [name, values] : x.params) {
+    if (!values.empty()) fields.push_back(&parameter_field(name));
+  }
+  const ParameterColumns columns(model.mj(), fields);
+  const std::vector<Moved> theta = moved_parameters(model, x, fields, columns);
+
+  // what each step adds and by what it multiplies; the first on threads, the second in order
+  const double bytes = 8.0 * t.nstep * n * (n + count) + 8.0 * (t.nstep + 1) * n * count;
+  require_memory(kWho, bytes);
+  std::vector<Matrix> A(static_cast<size_t>(t.nstep)), added(static_cast<size_t>(t.nstep));
+  for (Matrix& one : added) one.setZero(n, count);
+  const bool ends = model.is_adaptive() && model.options().adaptive.control == Control::kLinear;
+  StopSignal stop(options.interrupted, options.progress);
+  for_each_jacobian(model, t, columns, {.applied = !x.qfrc_applied.empty()}, options.nthread, stop,
+                    [&](int i, const StepJacobian& jacobian) {
+                      const auto k = static_cast<size_t>(i);
+                      A[k] = jacobian.A;
+                      const auto add = [&](CVec values, int width, int row, const Matrix& by) {
+                        if (values.empty() || width == 0) return;
+                        added[k].noalias() +=
+                            by * columns_of(values, count, t.nstep * width, row * width, width);
+                      };
+                      add(x.ctrl, nu, i, jacobian.B);
+                      if (ends && i + 1 < t.nstep) add(x.ctrl, nu, i + 1, jacobian.B_end);
+                      add(x.qfrc_applied, nv, i, jacobian.Q);
+                      for (const Moved& one : theta) {
+                        added[k].col(one.tangent) += one.by * jacobian.P.col(one.number);
+                      }
+                    });
+  if (stop.stopped()) throw Interrupted(std::string(kWho) + ": interrupted");
+
+  return follow(t, x, A, added);
 }
 
 }  // namespace diffmj

@@ -615,21 +615,31 @@ void FieldMatrix::contacts() {
   }
 }
 
-// In the contact's space j_k = frame_k · (relative velocity), k < dim, the force f and, with
-// (s_a, s_v, s_r) of rows_, docs/derivations/field_matrix.md, eq. 8:
-//   Σ_k (j_k λ) [Σ_l s_a_kl δ(j_l a) + s_v_kl δ(j_l v) + s_r_k δdist] + Σ_k f_k δ(j_k λ)
-void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geometry) {
-  const int dim = contact.dim, i = contact.efc_address;
-  using Small = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, kMaxDim, kMaxDim>;
-  using SmallVector = Eigen::Matrix<double, Eigen::Dynamic, 1, 0, kMaxDim, 1>;
-  Small s_a = Small::Zero(dim, dim), s_v = Small::Zero(dim, dim);
-  SmallVector s_r = SmallVector::Zero(dim), f = SmallVector::Zero(dim);
-  if (d_->efc_type[i] == mjCNSTR_CONTACT_PYRAMIDAL) {
-    // edges: normal ± friction_k tangent_k
-    const Workspace::RowsBar& bar = rows_[0];
-    for (int k = 1; k < dim; k++) {
+namespace {
+
+// (s_a, s_v, s_r) and f of a contact, in its space, from the rows that are its edges or axes.
+struct ContactLaw {
+  static constexpr int kMost = 6;
+  using Small = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, kMost, kMost>;
+  using SmallVector = Eigen::Matrix<double, Eigen::Dynamic, 1, 0, kMost, 1>;
+
+  ContactLaw(const mjData* d, const mjContact& contact, std::span<const Workspace::RowsBar> rows)
+      : s_a(Small::Zero(contact.dim, contact.dim)),
+        s_v(Small::Zero(contact.dim, contact.dim)),
+        s_r(SmallVector::Zero(contact.dim)),
+        f(SmallVector::Zero(contact.dim)) {
+    if (d->efc_type[contact.efc_address] == mjCNSTR_CONTACT_PYRAMIDAL) {
+      read_edges(contact, rows[0]);
+    } else {
+      read_axes(contact, rows);
+    }
+  }
+
+  // normal ± friction_k tangent_k
+  void read_edges(const mjContact& contact, const Workspace::RowsBar& bar) {
+    for (int k = 1; k < contact.dim; k++) {
       for (int side = 0; side < 2; side++) {
-        const auto row = at(i + 2 * (k - 1) + side);
+        const auto row = at(contact.efc_address + 2 * (k - 1) + side);
         const double slope = (side == 0 ? 1 : -1) * contact.friction[k - 1];
         const int index[2] = {0, k};
         const double weight[2] = {1, slope};
@@ -643,29 +653,45 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
         }
       }
     }
-  } else {
-    for (int k = 0; k < dim; k++) {
-      const Workspace::RowsBar& bar = rows_[at(k)];
-      f[k] = rows_[0].J_lambda[at(i + k)];
+  }
+
+  void read_axes(const mjContact& contact, std::span<const Workspace::RowsBar> rows) {
+    const int i = contact.efc_address;
+    for (int k = 0; k < contact.dim; k++) {
+      const Workspace::RowsBar& bar = rows[at(k)];
+      f[k] = rows[0].J_lambda[at(i + k)];
       s_r[k] = bar.pos[at(i)];
-      for (int l = 0; l < dim; l++) {
+      for (int l = 0; l < contact.dim; l++) {
         s_a(k, l) = bar.J_a[at(i + l)];
         s_v(k, l) = bar.J_v[at(i + l)];
       }
     }
   }
 
+  Small s_a, s_v;
+  SmallVector s_r, f;
+};
+
+}  // namespace
+
+// In the contact's space j_k = frame_k · (relative velocity), k < dim, the force f and, with
+// (s_a, s_v, s_r) of rows_, docs/derivations/field_matrix.md, eq. 8:
+//   Σ_k (j_k λ) [Σ_l s_a_kl δ(j_l a) + s_v_kl δ(j_l v) + s_r_k δdist] + Σ_k f_k δ(j_k λ)
+void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geometry) {
+  const int dim = contact.dim;
+  const ContactLaw law(d_, contact, rows_);
+
   const int body[2] = {m_->geom_bodyid[contact.geom[0]], m_->geom_bodyid[contact.geom[1]]};
   const Vector3 point[2] = {from_origin(m_, d_, body[0], contact.pos),
                             from_origin(m_, d_, body[1], contact.pos)};
   const Rotation frame(contact.frame);
   const auto in_contact = [&](const Vector3& u, const Vector3& w) {
-    SmallVector out(dim);
+    ContactLaw::SmallVector out(dim);
     for (int k = 0; k < dim; k++) out[k] = frame.row(k % 3).dot(k < 3 ? u : w);
     return out;
   };
   Vector3 F = Vector3::Zero(), T = Vector3::Zero();
-  for (int k = 0; k < dim; k++) (k < 3 ? F : T) += f[k] * frame.row(k % 3).transpose();
+  for (int k = 0; k < dim; k++) (k < 3 ? F : T) += law.f[k] * frame.row(k % 3).transpose();
   for (int side = 0; side < 2; side++) {
     external_[at(body[side])] += (side == 0 ? -1 : 1) * wrench_at(point[side], T, F);
   }
@@ -702,17 +728,17 @@ void FieldMatrix::contact(const mjContact& contact, const ContactJacobian& geome
       dw_v += sign * dV.head<3>();
     }
     const Vector3 dpos = moved.segment<3>(1), turn = moved.tail<3>();
-    const SmallVector d_a = in_contact(du_a + w_a.cross(dpos) + u_a.cross(turn),
-                                       dw_a + w_a.cross(turn)),
-                      d_v = in_contact(du_v + w_v.cross(dpos) + u_v.cross(turn),
-                                       dw_v + w_v.cross(turn)),
-                      j = in_contact(u, w);
+    const ContactLaw::SmallVector d_a = in_contact(du_a + w_a.cross(dpos) + u_a.cross(turn),
+                                                   dw_a + w_a.cross(turn)),
+                                  d_v = in_contact(du_v + w_v.cross(dpos) + u_v.cross(turn),
+                                                   dw_v + w_v.cross(turn)),
+                                  j = in_contact(u, w);
     left.row(c).head(dim) = j.transpose();
     left.row(c).segment<3>(dim) = F.cross(w).transpose();
     left.row(c).tail<3>() = (F.cross(u) + T.cross(w)).transpose();
-    right.col(c).head(dim) = s_a * d_a + s_v * d_v + moved[0] * s_r;
+    right.col(c).head(dim) = law.s_a * d_a + law.s_v * d_v + moved[0] * law.s_r;
     right.col(c).tail<6>() = moved.tail<6>();
-    velocity.col(c) = s_v * j;
+    velocity.col(c) = law.s_v * j;
   }
   add_blocks(left, right, velocity);
 }
