@@ -1,7 +1,7 @@
 """Controls through contact: a pusher flicks a puck so that it comes to a goal.
 
 The gradient of the final distance in every control goes through the push and the friction of the
-floor. Adam on 2 x 200 controls, one backward sweep an iteration.
+floor. Adam on 2 x 200 controls, one backward pass per iteration.
 """
 
 import diffmj

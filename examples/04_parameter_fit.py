@@ -1,7 +1,7 @@
 """Parameters from a recorded motion: damper, spring and friction of a model that is a little wrong.
 
 A block slides along a tray that swings, and its motion is recorded. BFGS on the logarithms of three
-factors finds them; every gradient is one backward sweep.
+factors finds them; every gradient is one backward pass.
 """
 
 import diffmj

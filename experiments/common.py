@@ -73,7 +73,7 @@ def final_y(trajectory: diffmj.Trajectory):
 
 
 def final_y_gradient(trajectory: diffmj.Trajectory):
-    """d(final y)/d(u0) [s], by one backward sweep."""
+    """d(final y)/d(u0) [s], by one backward pass."""
     bar = np.zeros_like(trajectory.qpos)
     bar[..., -1, 1] = 1
     return trajectory.backward(qpos=bar).qvel[..., 2]

@@ -20,7 +20,7 @@ PUSH, MASS, SECONDS = 0.01, 0.17, 3.0  # [s], [kg], [s]
 
 
 def black_ball(traj, cotangent):
-    """The loss, and its gradient in one input, by one backward sweep."""
+    """The loss, and its gradient in one input, by one backward pass."""
     place = traj.qpos[:, -1, 7:10]
     bar = np.zeros_like(traj.qpos)
     bar[:, -1, 7:10] = 2 * place

@@ -1,7 +1,7 @@
 """Poses through the ends of a collider's cases: MuJoCo's colliders against smooth ones.
 
 A body is put into poses along a path. Shown are its acceleration there, what contacts make of the
-pose, and the derivative of that along the path, by one backward sweep a pose.
+pose, and the derivative of that along the path, by one backward pass per pose.
 """
 
 import sys

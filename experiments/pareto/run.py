@@ -1,6 +1,6 @@
 """Gradient error against run time, on the cube toss: constant steps, and adaptive ones.
 
-Time is that of one rollout and its backward sweep, the best of several. Beside it what the authors
+Time is that of one rollout and its backward pass, the best of several. Beside it what the authors
 of [Paulus26, fig. 5 and app. A] published for their implementation.
 
 The reference is the tightest solution (Dopri8 at 1e-12, interpolated adjoint). It has the jump

@@ -29,7 +29,7 @@ enum class Norm {
   kCosh,     // 2 s² Σ (cosh(r_i / s) - 1): steep beyond s
 };
 const char* norm_name(Norm norm);  // "squared", "l2", "huber", "cosh"
-// InputError lists the names there are.
+// An InputError lists the valid names.
 Norm norm_from_name(const std::string& name);
 
 // Something with a position and an orientation.
@@ -129,7 +129,7 @@ struct OwnCost {
     std::span<const Trajectory* const> trajectories;
     std::span<const Poses* const> poses;
     std::span<double* const> values;
-    std::span<CostBars* const> bars;  // empty: not asked for
+    std::span<CostBars* const> bars;  // empty: not requested
   };
   std::function<void(const Batch&)> function;
   // What it reads, and may have cotangents of, in addition to states and controls.
@@ -157,7 +157,7 @@ class Cost {
   struct Evaluation {
     double total = 0;
     std::vector<double> terms;  // nterm: their shares of the total
-    CostBars bars;              // if a gradient was asked for
+    CostBars bars;              // if a gradient was requested
     std::vector<double> r, r_bar;
   };
   // Values, and cotangents if requested, for trajectories that reached their end; others get NaN.

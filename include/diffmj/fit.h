@@ -46,7 +46,7 @@ class Objective {
 
   struct Value {
     double loss = 0;
-    std::vector<double> gradient;  // of the loss, one number per parameter; empty: not asked for
+    std::vector<double> gradient;  // of the loss, one number per parameter; empty: not requested
     // Segments whose rollout failed: they count neither in the loss nor in the gradient.
     int nfailed = 0;
     std::string message;  // of the first of them
@@ -132,7 +132,7 @@ enum class FitMethod {
   kAdam,                // also of minibatches; defaults are the paper's
   kLevenbergMarquardt,  // Eigen's (MINPACK's): few iterations, all segments in each of them
 };
-// "adam", "lm"; InputError lists the names there are.
+// "adam", "lm"; an InputError lists the valid names.
 FitMethod fit_method_from_name(const std::string& name);
 
 struct FitOptions {

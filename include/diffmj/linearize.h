@@ -22,7 +22,7 @@ namespace diffmj {
 struct Linearization {
   std::vector<double> A;  // (2 nv + na) x (2 nv + na), row-major
   std::vector<double> B;  // (2 nv + na) x nu, row-major
-  std::vector<double> C;  // nsensordata x (2 nv + na), row-major; empty: not asked for
+  std::vector<double> C;  // nsensordata x (2 nv + na), row-major; empty: not requested
   std::vector<double> D;  // nsensordata x nu, row-major
 };
 // Throws InputError if an input is wrong or the step fails, UnsupportedError if sensors are

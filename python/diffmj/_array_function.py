@@ -352,7 +352,7 @@ class StepBase:
     ) -> tuple[State, Any]:
         """The next state, and a named tuple of the outputs there.
 
-        Args: as of `Rollout`, with one row of each, and
+        Args: as for `Rollout`, with one row of each, and
             state: what `state` or the step before gave.
         """
         if not isinstance(state, State):

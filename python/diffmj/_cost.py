@@ -272,7 +272,7 @@ class CostBatch:
 
     Attributes:
         arrays: by name; time (B, nstep + 1), qpos (B, nstep + 1, nq), qvel, act, ctrl
-            (B, nstep, nu), qfrc_applied, and the observables and sensordata that were asked for.
+            (B, nstep, nu), qfrc_applied, and the observables and sensordata that were requested.
         nstep: steps.
         gradient: whether cotangents are needed; if not, they need not be computed.
     """

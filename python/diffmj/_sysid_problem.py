@@ -257,7 +257,7 @@ class Problem:
 
     def gradient(self, x: Array, loss: str = "linear", f_scale: float = 1.0) -> tuple[float, Array]:
         """½|r|², or ½ Σ s² ρ(r²/s²) of another loss of scipy.optimize.least_squares with s =
-        f_scale, and its gradient: one backward sweep, whatever the number of parameters."""
+        f_scale, and its gradient: one backward pass, whatever the number of parameters."""
         rho = _losses(loss)
         self.evaluations["gradient"] += 1
         value, total = 0.0, np.zeros(x.size)
