@@ -138,7 +138,6 @@ void PlanObjective::finish(size_t k, const Law& law, bool gradient, Value& value
   const Trajectory& t = trajectories_[k];
   value.cost = evaluations_[k].total;
   value.terms = evaluations_[k].terms;
-  value.gradient.clear();
   value.ok = t.ok() && std::isfinite(value.cost);
   value.message = t.ok() ? (value.ok ? "" : "the cost is not finite") : t.message;
   if (law && value.ok && !controls_are_good(t)) {

@@ -30,7 +30,7 @@ class PlanObjective {
     bool ok = false;  // the rollout came to its end, and cost (and gradient) are finite
     double cost = 0;
     std::vector<double> terms;
-    std::vector<double> gradient;  // in z, if asked for
+    std::vector<double> gradient;  // in z, if asked for; else what was there
     std::string message;           // if not ok
   };
   // fill(i, z): the decision variables of number i, called from any thread. Values in out, whose

@@ -212,10 +212,12 @@ Numbers Planner::State::sample(const Numbers& center, double sigma, int round, i
   return z;
 }
 
-// Iterations of Adam, of several runs at once; goes_on: they are refined again, and what the last
-// iterate is worth is found then.
+// Goes on with Adam from several starts at once. goes_on: they are refined again later. The step
+// from the last iterate, which has no gradient, is then along that of the one before: one for a
+// rollout.
 void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on) {
-  for (int i = 0; i < iterations + (goes_on ? 0 : 1) && !time_is_up(); i++) {
+  const Numbers none;
+  for (int i = 0; i <= iterations && !time_is_up(); i++) {
     std::vector<AdamRun*> live;
     for (AdamRun* x : runs) {
       if (x->alive()) live.push_back(x);
@@ -227,7 +229,9 @@ void Planner::State::refine(const std::vector<AdamRun*>& runs, int iterations, b
         static_cast<int>(live.size()),
         [&](int k, Numbers& z) { z = live[static_cast<size_t>(k)]->z(); }, gradient);
     for (size_t k = 0; k < live.size(); k++) {
-      live[k]->step(values[k].ok, values[k].cost, values[k].gradient, variables());
+      // values keep their gradients until others are found
+      live[k]->step(values[k].ok, values[k].cost, gradient || goes_on ? values[k].gradient : none,
+                    variables());
     }
   }
 }
@@ -283,22 +287,22 @@ void Planner::State::by_sampling(Numbers nominal) {
 // Samples around the best plan, and Adam from the warm start and the best few of them. Later rounds
 // go on with these runs, each with its momentum; one that no longer helps makes room for the best
 // of the new samples. They have more of what lowered the cost more per rollout, samples or
-// gradients, and more samples where neither did; what samples found is always refined. While the
-// cost falls, samples are of several sizes: large ones leave the valley, small ones descend in it.
+// gradients, and more samples where neither did. While the cost falls, samples are of several
+// sizes: large ones leave the valley, small ones descend in it.
 void Planner::State::by_both(const Numbers& nominal) {
   struct Run {
     AdamRun adam;
     int stale = 0;  // rounds in which its best hardly fell
   };
   std::vector<Run> runs;
-  double balance = 1;  // times samples; below 1 also iterations divided by it
+  double balance = 1;  // times samples, and iterations divided by it
   bool stuck = true;   // no run gets better
   for (int round = 0; round < options.rounds && !time_is_up(); round++) {
     const auto scaled = [](int n, double by) {
       return n == 0 ? 0 : std::max(1, static_cast<int>(std::lround(n * by)));
     };
     const int nsample = scaled(options.samples, balance),
-              iterations = scaled(options.iterations, 1 / std::min(balance, 1.0));
+              iterations = scaled(options.iterations, 1 / balance);
     // the warm start, the population, and samples around the best
     std::vector<Numbers> kept = {best.empty() ? nominal : best};
     if (round == 0) kept.insert(kept.end(), population.begin(), population.end());
@@ -335,7 +339,7 @@ void Planner::State::by_both(const Numbers& nominal) {
       all.push_back(&x.adam);
       costs.push_back(x.adam.cost());
     }
-    refine(all, iterations, iterations > 0 && round + 1 < options.rounds);
+    refine(all, iterations, true);
     for (size_t k = 0; k < runs.size(); k++) {
       const bool fell = !(costs[k] - runs[k].adam.cost() < kFall * std::abs(costs[k]));
       runs[k].stale = fell ? 0 : runs[k].stale + 1;
