@@ -29,10 +29,8 @@ import mujoco
 import numpy as np
 
 from experiments import common
-from experiments.film import Motion
 
 HOLD = 0.25  # [s]: solved, if good enough for so long
-FRAMES = 50  # of a film, per second of motion
 LOST = 20.0  # an error from which there is no way back: the object was dropped
 SPEED = 0.02  # standard deviation of velocities at the start [m/s or rad/s]
 TERMS = {"distance": diffmj.Distance, "control_effort": diffmj.ControlEffort}
@@ -85,6 +83,7 @@ class Run:
     time: list[float]  # [s]
     errors: list[float]  # the largest, 1 where it is just good enough
     spent: list[float]  # [s] of planning on the clock until then
+    costs: list[float]  # of the plans
 
 
 class Task:
@@ -109,9 +108,7 @@ class Task:
         noise = SPEED * np.random.default_rng(seed).standard_normal(sim.nv)
         return {"qpos": rest.qpos[-1], "qvel": rest.qvel[-1] + noise, "act": rest.act[-1]}
 
-    def run(
-        self, method: Method, seed: int, seconds: float, nthread: int = 0
-    ) -> tuple[Run, diffmj.MpcRun]:
+    def run(self, method: Method, seed: int, seconds: float, nthread: int = 0) -> Run:
         options = {"cfd": diffmj.Cfd(width=method.cfd)} if method.cfd else {}
         sim = diffmj.Simulator(self.model, **options)
         planner = diffmj.Planner(
@@ -150,8 +147,11 @@ class Task:
             method.name,
             seed,
             float(run.simulated) if held(x, rows) else None,
-            *(np.round(row, 4).tolist() for row in (run.time[at] - run.time[0], x[at], spent)),
-        ), run
+            *(
+                np.round(row, 4).tolist()
+                for row in (run.time[at] - run.time[0], x[at], spent, run.costs)
+            ),
+        )
 
     def write(self, folder: Path) -> None:
         """Scene and task, for `diffmj plan`."""
@@ -164,51 +164,20 @@ def held(errors: np.ndarray, rows: int) -> bool:
     return len(errors) >= rows and bool(np.all(errors[-rows:] < 1))
 
 
-def compare(
-    tasks: list[Task], methods, seeds: int, seconds: float, nthread: int
-) -> tuple[list[Run], dict]:
-    """All runs, and the states of the one that was solved first, for a film."""
-    runs, film, first = [], {}, np.inf
+def compare(tasks: list[Task], methods, seeds: int, seconds: float, nthread: int) -> list[Run]:
+    runs = []
     for task in tasks:
         for method in methods:
             for seed in range(seeds):
-                x, run = task.run(method, seed, seconds, nthread)
+                x = task.run(method, seed, seconds, nthread)
                 runs.append(x)
-                if x.solved is not None and x.solved < first:
-                    first, film = x.solved, _film(task, x, run)
                 end = "not solved" if x.solved is None else f"solved after {x.solved:.2f} s"
                 print(
                     f"{task.variant}, {method.name}, seed {seed}: {end} of motion, "
                     f"{x.spent[-1]:.1f} s of planning, error {x.errors[-1]:.2f}",
                     flush=True,
                 )
-    return runs, film
-
-
-def _film(task: Task, x: Run, run: diffmj.MpcRun) -> dict:
-    every = round(1 / FRAMES / task.model.opt.timestep)
-    return {
-        "variant": x.variant,
-        "method": x.method,
-        "time": np.round(run.time[::every] - run.time[0], 4).tolist(),
-        "qpos": np.round(run.qpos[::every], 5).tolist(),
-    }
-
-
-def motion(name: str, **view) -> Motion:
-    """The recorded film of a task."""
-    recorded = json.loads((Path(__file__).parent / name / "recorded.json").read_text())["film"]
-    task = Task(name, recorded["variant"])
-    end = recorded["time"][-1]
-    return Motion(
-        task.model,
-        np.array(recorded["time"]),
-        np.array(recorded["qpos"]),
-        moments=tuple(np.linspace(0, end, 6)),
-        slower=2,
-        label=recorded["method"],
-        **view,
-    )
+    return runs
 
 
 def table(runs: list[Run]) -> dict:
@@ -262,40 +231,27 @@ def draw(runs: list[Run], title: str):
 
 
 def main(file: str, doc: str, argv, title: str) -> int:
-    """Of the experiment in the folder of a file: all runs, or, quick, those that are recorded."""
+    """Of the experiment in the folder of a file."""
     options = common.arguments(doc, argv)
     name = Path(file).parent.name
-    expected, checks = common.expected(file), common.Checks()
-    bounds, recorded = expected["full"], Path(file).with_name("recorded.json")
-    numbers: dict = {}
-    if options.quick:
-        stored = json.loads(recorded.read_text())
-        runs, film = [Run(**x) for x in stored["runs"]], stored["film"]
-        numbers["note"] = (
-            f"Figure and numbers are recorded ones, of python -m experiments.{name}.run on two "
-            "cores. Here only the first plans of one run were made."
-        )
-        if available():
-            x, _ = Task(name).run(GRADIENT, 0, expected["quick"]["seconds"], options.nthread)
-            ratio = x.errors[-1] / x.errors[0]
-            numbers["first"] = {"ratio": ratio, "planning": x.spent[-1]}
-            checks.below("error after the first plans, over that before", ratio, 1)
-    elif not available():
+    if not available():
         sys.exit(f"{name}: needs MyoSuite; pip install myosuite")
-    else:
-        tasks = [Task(name, variant) for variant in bounds["variants"]]
-        methods = [x for x in METHODS if x.name in bounds["methods"]]
-        runs, film = compare(tasks, methods, bounds["seeds"], bounds["seconds"], options.nthread)
+    expected, checks = common.expected(file), common.Checks()
+    full, bounds = expected["full"], expected["quick" if options.quick else "full"]
+    tasks = [Task(name, variant) for variant in full["variants"]]
+    methods = [x for x in METHODS if x.name in bounds["methods"]]
+    runs = compare(tasks, methods, bounds["seeds"], bounds["seconds"], options.nthread)
     found = table(runs)
-    for variant, solved in expected["solved"].items():
+    for x in runs if options.quick else ():
+        what = f"{x.variant}, {x.method}: cost of the last plan over that of the first"
+        checks.below(what, x.costs[-1] / x.costs[0], 1)
+    for variant, solved in ({} if options.quick else expected["solved"]).items():
         for method, least in solved.items():
             what = f"{variant}, {method}: solved"
             checks.above(what, found[variant][method]["solved"], least - 0.5)
-    numbers["table"] = found
     folder = options.out / name
-    common.write(folder, numbers, checks, {}, **{name: draw(runs, title)})
-    stored = {"runs": [asdict(x) for x in runs], "film": film}
-    (folder / "recorded.json").write_text(json.dumps(stored) + "\n")
+    common.write(folder, {"table": found}, checks, {}, **{name: draw(runs, title)})
+    (folder / "runs.json").write_text(json.dumps([asdict(x) for x in runs]) + "\n")
     return checks.report()
 
 

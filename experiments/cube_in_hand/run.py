@@ -2,7 +2,7 @@
 
 Quarter turns about the axes of the world, and a half turn about the vertical, from five starts,
 with a new plan every 20 ms of the motion. Solved: within 0.2 rad and 15 mm for 0.25 s. `--quick`
-shows recorded runs.
+makes the first plans alone.
 """
 
 import sys
