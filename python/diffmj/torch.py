@@ -287,15 +287,12 @@ def _placed(
     places: Sequence[int],
     count: int,
     batch: tuple[int, ...] | None = None,
-) -> list[np.ndarray]:
+) -> list[Any]:
     """Arrays at their places; the others have no numbers. Without a batch: flat."""
-    out = [_NOTHING if batch is None else np.empty((*batch, 0))] * count
+    out: list[Any] = [None if batch is None else np.empty((*batch, 0))] * count
     for k, x in zip(places, tensors, strict=True):
         out[k] = _numbers(x).reshape(-1) if batch is None else _numbers(x)
     return out
-
-
-_NOTHING = np.empty(0)
 
 
 def _gradient_places(given: Sequence[int], wanted: Sequence[int]) -> list[int]:

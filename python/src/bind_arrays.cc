@@ -10,15 +10,22 @@ namespace {
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using AnyOutput = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// The arrays of a call, looked at in place.
+// The arrays of a call, looked at in place; None has no numbers.
+template <class Kind>
 class Arrays {
  public:
-  template <class List>
-  explicit Arrays(const List& list) {
-    shapes_.reserve(list.size());
-    for (const auto& x : list) {
-      if (x.ndim() == 0) throw InputError("ArrayRollout: an array without dimensions");
+  explicit Arrays(const nb::list& list) {
+    shapes_.reserve(nb::len(list));
+    kept_.reserve(nb::len(list));
+    for (const nb::handle item : list) {
       std::vector<int64_t>& shape = shapes_.emplace_back();
+      if (item.is_none()) {
+        shape.push_back(0);
+        arrays_.push_back({nullptr, ArrayType::kFloat64, shape.data(), 1});
+        continue;
+      }
+      const Kind& x = kept_.emplace_back(nb::cast<Kind>(item));
+      if (x.ndim() == 0) throw InputError("ArrayRollout: an array without dimensions");
       for (size_t k = 0; k < x.ndim(); k++) shape.push_back(static_cast<int64_t>(x.shape(k)));
       arrays_.push_back(
           {const_cast<void*>(x.data()), type_of(x.dtype()), shape.data(), shape.size()});
@@ -35,6 +42,7 @@ class Arrays {
     throw InputError("ArrayRollout: an array of a type that diffmj does not take");
   }
 
+  std::vector<Kind> kept_;
   std::vector<std::vector<int64_t>> shapes_;
   std::vector<Array> arrays_;
 };
@@ -43,9 +51,9 @@ using Call = void (ArrayRollout::*)(int, std::span<const Array>, std::span<const
                                     const std::function<bool()>&) const;
 
 template <Call call>
-void call_on_arrays(const ArrayHandle& self, int nstep, const std::vector<AnyArray>& in,
-                    const std::vector<AnyOutput>& out) {
-  const Arrays given(in), taken(out);
+void call_on_arrays(const ArrayHandle& self, int nstep, const nb::list& in, const nb::list& out) {
+  const Arrays<AnyArray> given(in);
+  const Arrays<AnyOutput> taken(out);
   Signals signals;
   signals.run([&] {
     (self.rollout().*call)(nstep, given.get(), taken.get(), [&] { return signals.raised(); });
