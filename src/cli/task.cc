@@ -129,11 +129,11 @@ PlanOptions read_plan(Section s) {
   o.force_limit = s.get_or("force_limit", o.force_limit, &Section::number);
   o.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
   o.nthread = s.get_or("threads", o.nthread, &Section::integer);
-  s.finish({"method",  "horizon",     "timestep",    "knots",       "interpolation", "iterations",
-            "rounds",  "seconds",     "rate",        "betas",       "keep_moments",  "clip",
-            "starts",  "rate_factor", "samples",     "noise",       "sigma",         "elites",
-            "refined", "forces",      "force_scale", "force_limit", "seed",          "threads",
-            "regularization"});
+  s.finish({"method",       "horizon",     "timestep", "knots",       "interpolation",
+            "iterations",   "rounds",      "seconds",  "rate",        "betas",
+            "keep_moments", "clip",        "starts",   "rate_factor", "samples",
+            "noise",        "sigma",       "elites",   "refined",     "forces",
+            "force_scale",  "force_limit", "seed",     "threads",     "regularization"});
   return o;
 }
 
