@@ -359,7 +359,10 @@ def test_contiguous_tensors_of_doubles_are_not_copied(pendulum, monkeypatch):
     bar = torch.ones_like(out.qpos)
     (slope,) = torch.autograd.grad(out.qpos, ctrl, bar)
     at = [
-        [x.ctypes.data for x in arrays] for call in calls.arrays for arrays in call if len(arrays)
+        [x.ctypes.data for x in arrays if x is not None]
+        for call in calls.arrays
+        for arrays in call
+        if len(arrays)
     ]
     inputs, outputs, cotangents, gradients = at
     assert ctrl.data_ptr() in inputs and ctrl.data_ptr() in cotangents
