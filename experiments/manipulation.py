@@ -62,8 +62,10 @@ class Method:
     cfd: float = 0.0  # [m] width of contacts from distance; 0: none
 
 
-GRADIENT = Method("gradient", common.BLUE, {"method": "gradient"})
-FROM_DISTANCE = Method("gradient + CFD", common.SKY, {"method": "gradient"}, cfd=0.1)
+# two starts, of which the second is disturbed
+BY_GRADIENT = {"method": "gradient", "starts": 2, "noise": "pink", "sigma": 0.3}
+GRADIENT = Method("gradient", common.BLUE, BY_GRADIENT)
+FROM_DISTANCE = Method("gradient + CFD", common.SKY, BY_GRADIENT, cfd=0.1)
 HYBRID = Method("hybrid", common.GREEN, {"method": "hybrid"})
 SAMPLING = [
     Method(f"sampling, {n}", colour, {"method": "sampling", "samples": n, "iterations": 1})
