@@ -92,6 +92,16 @@ void bench_sampling(benchmark::State& state, const Scene& scene, Noise noise) {
   state.counters["throughput"] = median(ratios);
 }
 
+// of one, the mean of several
+double seconds_of_rollout(const Scene& scene, int nstep, int count) {
+  const auto start = std::clock();
+  for (int i = 0; i < count; i++) {
+    const Trajectory t = rollout(scene.model, scene.input(), nstep);
+    benchmark::DoNotOptimize(t.qpos.data());
+  }
+  return seconds(start) / count;
+}
+
 // counters: iteration = an iteration of the gradient planner over its rollout alone, on one thread
 void bench_gradient_iteration(benchmark::State& state, const Scene& scene) {
   const int nstep = 100, iterations = 4;
@@ -99,14 +109,9 @@ void bench_gradient_iteration(benchmark::State& state, const Scene& scene) {
                   {.horizon = nstep, .iterations = iterations, .rate = 1e-9, .nthread = 1});
   Vector ratios;
   for (auto _ : state) {
-    auto start = std::clock();
-    for (int i = 0; i <= iterations; i++) {
-      const Trajectory t = rollout(scene.model, scene.input(), nstep);
-      benchmark::DoNotOptimize(t.qpos.data());
-    }
-    const double roll = seconds(start) / (iterations + 1);
+    const double roll = seconds_of_rollout(scene, nstep, iterations + 1);
     planner.reset();
-    start = std::clock();
+    const auto start = std::clock();
     const Plan plan = planner.plan(scene.input());
     // the last iterate is rolled out without a gradient
     ratios.push_back((seconds(start) - roll) / iterations / roll);
@@ -125,14 +130,9 @@ void bench_ilqr_iteration(benchmark::State& state, const Scene& scene) {
   Vector ratios;
   double searched = 0;
   for (auto _ : state) {
-    auto start = std::clock();
-    for (int i = 0; i <= iterations; i++) {
-      const Trajectory t = rollout(scene.model, scene.input(), nstep);
-      benchmark::DoNotOptimize(t.qpos.data());
-    }
-    const double roll = seconds(start) / (iterations + 1);
+    const double roll = seconds_of_rollout(scene, nstep, iterations + 1);
     planner.reset();
-    start = std::clock();
+    const auto start = std::clock();
     const Plan plan = planner.plan(scene.input());
     // the first is the rollout of the start
     const auto n = static_cast<double>(plan.history.size() - 1);
