@@ -23,10 +23,10 @@ bool controls_are_good(const Trajectory& t) {
 
 }  // namespace
 
-Model with_timestep(const Model& model, double timestep) {
-  if (timestep == 0 || timestep == model.timestep()) return model;
+Model with_timestep(const Model& model, std::optional<double> timestep) {
+  if (!timestep || *timestep == model.timestep()) return model;
   mjModel numbers = *model.mj();  // of the pointers
-  numbers.opt.timestep = timestep;
+  numbers.opt.timestep = *timestep;
   return model.with_numbers(&numbers);
 }
 

@@ -3,6 +3,7 @@
 #define DIFFMJ_PLAN_OBJECTIVE_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@
 
 namespace diffmj {
 
-// The model with this timestep [s]; 0: its own.
-Model with_timestep(const Model& model, double timestep);
+// The model with this timestep [s]; none: its own.
+Model with_timestep(const Model& model, std::optional<double> timestep);
 
 class PlanObjective {
  public:

@@ -33,7 +33,7 @@ void require(bool good, const std::string& what) {
 void require_positive(const char* name, double x, bool zero = false) {
   require(std::isfinite(x) && (x > 0 || (zero && x == 0)),
           std::string(name) + " is " + std::to_string(x) + ", expected a finite number " +
-              (zero ? ">= 0" : "> 0"));
+              (zero ? "≥ 0" : "> 0"));
 }
 void require_least(const char* name, int x, int least) {
   require(x >= least, std::string(name) + " is " + std::to_string(x) + ", expected at least " +
@@ -48,10 +48,10 @@ void require_options(const Model& model, const PlanOptions& o) {
   require_least("elites", o.elites, 1);
   require_least("starts", o.starts, 1);
   require_least("refined", o.refined, 0);
-  require_least("knots", o.knots, 0);
-  require_least("nthread", o.nthread, 0);
-  require(o.knots <= o.horizon,
-          "knots is " + std::to_string(o.knots) +
+  require_least("knots", o.knots.value_or(1), 1);
+  require_least("nthread", o.nthread.value_or(1), 1);
+  require(o.knots.value_or(1) <= o.horizon,
+          "knots is " + std::to_string(o.knots.value_or(1)) +
               ", expected at most one per step, horizon = " + std::to_string(o.horizon));
   require(o.elites <= o.samples, "elites is " + std::to_string(o.elites) +
                                      ", expected at most samples = " + std::to_string(o.samples));
@@ -60,20 +60,21 @@ void require_options(const Model& model, const PlanOptions& o) {
   require_positive("regularization", o.regularization, true);
   require_positive("sigma", o.sigma, true);
   require_positive("clip", o.clip, true);
-  require_positive("seconds", o.seconds, true);
-  require_positive("timestep", o.timestep, true);
+  require_positive("seconds", o.seconds.value_or(1));
+  require_positive("timestep", o.timestep.value_or(1));
   require_positive("force_scale", o.force_scale);
   require_positive("velocity_scale", o.velocity_scale);
-  require(o.force_limit > 0, "force_limit is " + std::to_string(o.force_limit) + ", expected > 0");
+  require(o.force_limit > 0,
+          "force_limit is " + std::to_string(o.force_limit) + ", expected a number > 0");
   require(o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 && o.beta2 < 1,
           "beta1 and beta2 are " + std::to_string(o.beta1) + " and " + std::to_string(o.beta2) +
-              ", expected from 0 to below 1");
+              ", expected numbers ≥ 0 and < 1");
   require(o.controls || o.forces || o.velocity,
           "there are no decision variables; decide controls, forces or velocity");
   require(!o.controls || model.nu() > 0 || o.forces || o.velocity,
           "the model has no controls; decide forces or velocity");
-  require(o.timestep == 0 || !model.is_adaptive(),
-          std::string("timestep is not there with integrator ") +
+  require(!o.timestep || !model.is_adaptive(),
+          std::string("timestep is unavailable with integrator ") +
               integrator_name(model.integrator()) +
               "; set the interval of the model (AdaptiveOptions::interval)");
 }
@@ -108,8 +109,7 @@ struct Planner::State {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   bool time_is_up() const {
-    return options.seconds > 0 && !plan.history.empty() &&
-           seconds() + last_seconds > options.seconds;
+    return options.seconds && !plan.history.empty() && seconds() + last_seconds > *options.seconds;
   }
   void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
   void record(const std::vector<PlanObjective::Value>& values, const PlanObjective::Fill& fill,
@@ -131,11 +131,11 @@ std::string Planner::State::fingerprint() const {
                          static_cast<double>(o.horizon),
                          static_cast<double>(o.forces),
                          static_cast<double>(o.velocity),
-                         static_cast<double>(o.knots),
+                         static_cast<double>(o.knots.value_or(0)),
                          static_cast<double>(o.interpolation),
                          static_cast<double>(o.iterations),
                          static_cast<double>(o.rounds),
-                         o.seconds,
+                         o.seconds.value_or(0),
                          o.rate,
                          o.beta1,
                          o.beta2,
@@ -483,7 +483,7 @@ PlannerMemory Planner::memory() const {
 
 void Planner::restore(const PlannerMemory& memory) {
   require(memory.problem == state_->fingerprint(),
-          "what is to be restored is of another problem: options, model or cost differ");
+          "the memory to restore belongs to another problem: options, model or cost differ");
   state_->count = memory.count;
   state_->last = memory.last;
   state_->population = memory.population;

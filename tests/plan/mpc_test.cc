@@ -124,8 +124,9 @@ TEST(RunMpc, InRealTimePlansFromWhereTheStateWillBe) {
 // begins, that of the coarse planning model does not.
 TEST(RunMpc, PredictsWithATimestepOfItsOwn) {
   const Model m = Model::from_xml(kArm);
-  for (const double timestep : {0.0, 0.005}) {
-    SCOPED_TRACE(timestep);
+  for (const std::optional<double> timestep :
+       {std::optional<double>(), std::optional<double>(0.005)}) {
+    SCOPED_TRACE(timestep.value_or(0));
     PlanOptions o = options(2);
     o.timestep = 0.02;
     o.horizon = 15;
@@ -144,14 +145,14 @@ TEST(RunMpc, PredictsWithATimestepOfItsOwn) {
     Planner again(m, reach(m), o);
     const double cost =
         again.plan({.qpos = qpos, .qvel = qvel, .ctrl = Vector{1, 0.5}, .time = 0.06}).cost;
-    if (timestep > 0) {
+    if (timestep) {
       EXPECT_EQ(run.plans[0].cost, cost);
     } else {
       EXPECT_NE(run.plans[0].cost, cost);
     }
   }
   Planner planner(m, reach(m), options(2));
-  EXPECT_THROW((void)run_mpc(planner, m, {}, {.nstep = 8, .predict_timestep = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.nstep = 8, .predict_timestep = 0}), InputError);
 }
 
 TEST(RunMpc, KeepsWhatWasDoneWhenInterruptedAndGoesOn) {
@@ -296,7 +297,8 @@ TEST(RunMpc, RefusesWhatCannotBeExecuted) {
   Planner planner(m, reach(m), options());
   EXPECT_THROW((void)run_mpc(planner, zoo("humanoid").model, {}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.execute = 0}), InputError);
-  EXPECT_THROW((void)run_mpc(planner, m, {}, {.plan_seconds = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.latency = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.plan_seconds = 0}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.disturbance = Vector{1, 2}}), InputError);
   PlanOptions o = options();
   o.velocity = true;

@@ -54,14 +54,14 @@ const Vector kForward = {2, 0.1};
 TEST(PlanObjective, GradientMatchesDifferences) {
   const Model m = model().tightened();
   struct Case {
-    int knots;
+    std::optional<int> knots;
     Interpolation interpolation;
     bool others;
   };
   for (const Case& x :
-       {Case{0, Interpolation::kLinear, false}, Case{6, Interpolation::kZero, false},
+       {Case{{}, Interpolation::kLinear, false}, Case{6, Interpolation::kZero, false},
         Case{6, Interpolation::kLinear, true}, Case{5, Interpolation::kCubic, true},
-        Case{0, Interpolation::kLinear, true}}) {
+        Case{{}, Interpolation::kLinear, true}}) {
     const PlanOptions options{.horizon = 40,
                               .forces = x.others,
                               .velocity = x.others,
@@ -89,7 +89,7 @@ TEST(PlanObjective, GradientMatchesDifferences) {
     };
     EXPECT_TRUE(check_pullback(
         op, z, z.size(), {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 4}))
-        << x.knots << " " << interpolation_name(x.interpolation);
+        << x.knots.value_or(0) << " " << interpolation_name(x.interpolation);
   }
 }
 
@@ -344,6 +344,10 @@ TEST(Planner, RefusesOptionsThatMakeNoSense) {
   refuses({.horizon = 0});
   refuses({.controls = false});
   refuses({.horizon = 10, .knots = 11});
+  refuses({.horizon = 10, .knots = 0});
+  refuses({.timestep = 0});
+  refuses({.seconds = 0});
+  refuses({.nthread = 0});
   refuses({.rate = 0});
   refuses({.rate_factor = 0});
   refuses({.beta1 = 1});
