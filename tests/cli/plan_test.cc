@@ -85,15 +85,16 @@ TEST_F(PlanTest, TheSameSeedGivesTheSameRun) {
 
 TEST_F(PlanTest, NamesWhatIsWrong) {
   expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term is 'dist', expected");
-  expect_refused("body:cart", "body:car", "there is no body 'car'");
+  expect_refused("body:cart", "body:car", "the model has no body 'car'");
   expect_refused("body:cart", "cart", "of is \"cart\", expected \"site:NAME\"");
   expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
-  expect_refused("horizon", "horizn", "[planner]: there is no key 'horizn'");
+  expect_refused("horizon", "horizn",
+                 "[planner]: key 'horizn' is not known; did you mean 'horizon'?");
   expect_refused("\"gradient\"", "\"magic\"", "method is 'magic'");
   expect_refused("key = \"away\"", "key = \"awy\"", "awy");
   expect_refused("seconds = 2", "seconds = \"2\"", "seconds is \"2\", expected a number");
   write_text(dir_ / "none.toml", "model = \"cart.xml\"\n");
-  expect_error("plan none.toml", 2, "there is no [[cost]]");
+  expect_error("plan none.toml", 2, "[[cost]] is missing");
 }
 
 TEST_F(PlanTest, KeepsWhatWasDoneAfterCtrlC) {
@@ -135,7 +136,7 @@ TEST_F(PlanTest, GoesOnAfterCtrlC) {
             "' plan long.toml 2> log.txt & while [ ! -s log.txt ]; do sleep 0.1; done; "
             "kill -INT $!; wait $!");
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_NE(result.out.find("--resume goes on"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("continue with --resume"), std::string::npos) << result.out;
   const int before = Json::parse(read_text(dir_ / "run/run.json"))["nstep"];
   task.replace(task.find("seconds = 100000"), 16, "nstep = " + std::to_string(before + 200));
   write_text(dir_ / "more.toml", task);
