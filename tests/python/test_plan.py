@@ -115,8 +115,8 @@ def test_ilqr_says_what_it_does_not_do(sim):
         with pytest.raises(error, match=text):
             diffmj.Planner(sim, cost, "ilqr", **options)
 
-    refused("decides controls alone, not forces", decide=("ctrl", "qfrc_applied"))
-    refused("decides controls alone, not velocity", decide=("ctrl", "qvel"))
+    refused("decides controls only, not forces", decide=("ctrl", "qfrc_applied"))
+    refused("decides controls only, not velocity", decide=("ctrl", "qvel"))
     refused("interpolation linear or zero", knots=5, interpolation="cubic")
     refused("regularization is -1", regularization=-1)
     refused("regularization is nan", regularization=float("nan"))
@@ -303,9 +303,9 @@ def test_what_makes_no_sense_is_refused(sim):
         with pytest.raises(diffmj.InputError, match=match):
             diffmj.Planner(sim, REACH, **{**TASK, **arguments})
     for term, match in (
-        (diffmj.SiteDistance("top", "goal"), "there is no site 'top'"),
+        (diffmj.SiteDistance("top", "goal"), "the model has no site 'top'"),
         (diffmj.JointPosition("elbow", [1, 2]), "target has 2"),
-        (diffmj.SensorValue("imu"), "there is no sensor 'imu'"),
+        (diffmj.SensorValue("imu"), "the model has no sensor 'imu'"),
     ):
         with pytest.raises(diffmj.InputError, match=match):
             diffmj.Planner(sim, [term], **TASK)
