@@ -60,10 +60,10 @@ struct MpcOptions {
   // which its plan will be ready, and plans from there.
   bool realtime = false;
   // [s] Expected time of the first plan; later plans are expected to take as long as the longest of
-  // the last three. 0: PlanOptions::seconds.
+  // the last three, divided by their effort. 0: PlanOptions::seconds, times first_effort.
   double latency = 0;
   // [s] Assumed time of a plan in real time, instead of the clock: results are then reproducible.
-  // 0: the clock.
+  // The first plan takes PlanOptions::first_effort times as long. 0: the clock.
   double plan_seconds = 0;
   // [s] of the planner's model while it predicts: a coarse one of planning need not count there.
   // 0: as it plans.

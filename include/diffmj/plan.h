@@ -68,6 +68,10 @@ struct PlanOptions {
   // before. The first always runs, of iLQR after the start's rollout. 0: none. Results then depend
   // on the machine.
   double seconds = 0;
+  // The first plan starts from no other plan. It has this times as many iterations, of hybrid
+  // rounds, and this times the time budget. A system that stays where it is without control can
+  // afford that in real time too.
+  double first_effort = 1;
 
   // Adam.
   double rate = 0.05;
@@ -107,7 +111,8 @@ struct PlanIteration {
   double seconds = 0;    // since planning began
   int nrollout = 0;      // of this iteration
   int ndiverged = 0;     // of them
-  bool sampled = false;  // without gradients
+  bool sampled = false;     // without gradients
+  bool linearized = false;  // of iLQR: with A and B of every step
 };
 
 struct Plan {
@@ -169,6 +174,8 @@ class Planner {
   // done; what rollout() throws on a wrong input.
   Plan plan(const RolloutInput& start, const PlanRun& run = {});
 
+  // The effort of the next plan relative to a usual one: PlanOptions::first_effort, or 1.
+  double next_effort() const;
   // Moves the last plan, and what is kept beside it, by this time: its first part is over. The last
   // control is held.
   void shift(double seconds);

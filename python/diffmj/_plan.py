@@ -34,6 +34,7 @@ class PlanIteration:
         rollouts: how many it made.
         diverged: how many of them diverged and were left out.
         sampled: without gradients.
+        linearized: an iteration of iLQR, with A and B of every step.
     """
 
     iteration: int
@@ -43,11 +44,19 @@ class PlanIteration:
     rollouts: int
     diverged: int
     sampled: bool
+    linearized: bool
 
 
 def _iteration(x: _diffmj.PlanIteration) -> PlanIteration:
     return PlanIteration(
-        x.iteration, x.cost, x.latest, x.seconds, x.nrollout, x.ndiverged, x.sampled
+        x.iteration,
+        x.cost,
+        x.latest,
+        x.seconds,
+        x.nrollout,
+        x.ndiverged,
+        x.sampled,
+        x.linearized,
     )
 
 
@@ -108,6 +117,7 @@ class Planner:
         interpolation: str = "linear",
         rounds: int = 1,
         seconds: float | None = None,
+        first_effort: float = 1.0,
         rate: float = 0.05,
         betas: tuple[float, float] = (0.9, 0.99),
         keep_moments: bool = False,
@@ -144,6 +154,8 @@ class Planner:
             rounds: of hybrid.
             seconds: time budget of a plan; no iteration is begun that would end after it. None:
                 none. Results then depend on the machine.
+            first_effort: the first plan, which starts from no other plan, has this times as many
+                iterations, or rounds of "hybrid", and this times the time budget.
             rate, betas: of Adam; the rate is in units of half of ctrlrange (1 where there is none).
             keep_moments: of "gradient": Adam's moments go on from plan to plan, shifted with it, so
                 that few iterations a plan descend as many would.
@@ -196,6 +208,7 @@ class Planner:
         options.seed = to_integer(who, "seed", seed, most=2**32 - 1)
         options.timestep = 0.0 if timestep is None else float(timestep)
         options.seconds = 0.0 if seconds is None else float(seconds)
+        options.first_effort = float(first_effort)
         options.rate, options.clip, options.sigma = float(rate), float(clip), float(sigma)
         options.beta1, options.beta2 = (float(x) for x in betas)
         options.keep_moments = bool(keep_moments)

@@ -110,6 +110,7 @@ PlanOptions read_plan(Section s) {
   o.iterations = s.get_or("iterations", o.iterations, &Section::integer);
   o.rounds = s.get_or("rounds", o.rounds, &Section::integer);
   o.seconds = s.get_or("seconds", o.seconds, &Section::number);
+  o.first_effort = s.get_or("first_effort", o.first_effort, &Section::number);
   o.rate = s.get_or("rate", o.rate, &Section::number);
   const std::array<double, 2> betas = fixed<2>(s, "betas", {o.beta1, o.beta2});
   o.beta1 = betas[0];
@@ -129,11 +130,12 @@ PlanOptions read_plan(Section s) {
   o.force_limit = s.get_or("force_limit", o.force_limit, &Section::number);
   o.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
   o.nthread = s.get_or("threads", o.nthread, &Section::integer);
-  s.finish({"method",       "horizon",     "timestep", "knots",       "interpolation",
-            "iterations",   "rounds",      "seconds",  "rate",        "betas",
-            "keep_moments", "clip",        "starts",   "rate_factor", "samples",
-            "noise",        "sigma",       "elites",   "refined",     "forces",
-            "force_scale",  "force_limit", "seed",     "threads",     "regularization"});
+  s.finish({"method",        "horizon",      "timestep",    "knots",        "interpolation",
+            "iterations",    "rounds",       "seconds",     "first_effort", "rate",
+            "betas",         "keep_moments", "clip",        "starts",       "rate_factor",
+            "samples",       "noise",        "sigma",       "elites",       "refined",
+            "forces",        "force_scale",  "force_limit", "seed",         "threads",
+            "regularization"});
   return o;
 }
 
@@ -168,6 +170,7 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
                                    # rate_factor; of iLQR, with regularization
   samples = 64                     # with noise, sigma, elites, refined, rounds
   seconds = 0.0                    # time budget of a plan; seed = 0, threads = 0: all cores
+  first_effort = 1.0               # the first plan has this times the iterations, of hybrid rounds
 
   [execution]
   seconds = 2.0                    # or nstep

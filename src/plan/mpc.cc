@@ -130,9 +130,10 @@ class Loop {
         o_(o),
         schedule_(planner.model(), start.ctrl),
         stop_(o.interrupted),
-        expected_(o.latency > 0        ? o.latency
-                  : o.plan_seconds > 0 ? o.plan_seconds
-                                       : planner.options().seconds) {
+        expected_(o.latency > 0
+                      ? o.latency
+                      : planner.next_effort() *
+                            (o.plan_seconds > 0 ? o.plan_seconds : planner.options().seconds)) {
     if (o.resume) {
       go_on(*o.resume);
       return;
@@ -247,6 +248,7 @@ class Loop {
     record.time = from.time;
     if (!run_.plans.empty()) planner_.shift(record.time - run_.plans.back().time);
     from.ctrl = run_.plans.empty() ? start_.ctrl : CVec();
+    const double effort = planner_.next_effort();
     Plan plan = planner_.plan(from, {.interrupted = o_.interrupted});
     plan_interrupted_ = plan.interrupted;
     record.seconds = std::chrono::duration<double>(Clock::now() - clock).count();
@@ -260,10 +262,11 @@ class Loop {
 
     double ready = now();
     if (o_.realtime) {
-      const double took = o_.plan_seconds > 0 ? o_.plan_seconds : record.seconds;
+      const double took = o_.plan_seconds > 0 ? effort * o_.plan_seconds : record.seconds;
       ready += took;
       record.late = ready > record.time + kSame;
-      latencies_.push_back(took);
+      // the first plan, which may be the longest, says what a usual one takes
+      latencies_.push_back(took / effort);
       if (latencies_.size() > 3) latencies_.erase(latencies_.begin());
       expected_ = *std::max_element(latencies_.begin(), latencies_.end());
     }
