@@ -35,9 +35,11 @@ ITERATIONS = 8  # of hybrid, in the first round
 def spent(history, method: str) -> np.ndarray:
     """Rollouts, as many at once as there are cores, until the end of every iteration."""
     rollouts = np.ceil([x.rollouts / CORES for x in history])
-    if method == "ilqr":
-        return np.cumsum(rollouts + [LINEARIZED * (x.iteration > 0) for x in history])
-    return np.cumsum(rollouts * [1 if x.sampled else GRADIENT for x in history])
+    gradients = [not x.sampled and not x.linearized and method != "ilqr" for x in history]
+    linearized = [x.linearized for x in history]
+    return np.cumsum(
+        rollouts * np.where(gradients, GRADIENT, 1) + LINEARIZED * np.array(linearized)
+    )
 
 
 def plan(task: Task, method: str, seed: int, budget: int, nthread: int) -> diffmj.Plan:

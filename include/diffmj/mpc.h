@@ -61,10 +61,11 @@ struct MpcOptions {
   // which its plan will be ready, and plans from there.
   bool realtime = false;
   // [s] Expected time of the first plan; later plans are expected to take as long as the longest of
-  // the last three. None: plan_seconds, or PlanOptions::seconds, or 0.
+  // the last three, divided by their effort. None: plan_seconds, or PlanOptions::seconds, or 0,
+  // times PlanOptions::first_effort.
   std::optional<double> latency = {};
   // [s] Assumed time of a plan in real time, instead of the clock: results are then reproducible.
-  // None: the clock.
+  // The first plan takes PlanOptions::first_effort times as long. None: the clock.
   std::optional<double> plan_seconds = {};
   // [s] Timestep of the planner's model while it predicts; it may be finer than that of planning.
   // None: the same.

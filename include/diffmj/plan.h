@@ -69,6 +69,10 @@ struct PlanOptions {
   // exceed the budget. The first iteration always runs. With a budget, results depend on the
   // machine. None: no budget.
   std::optional<double> seconds = {};
+  // The first plan has no earlier plan to start from. It gets this factor times the iterations (for
+  // kHybrid, rounds) and the time budget. In real time this suits a system that stays where it is
+  // without control.
+  double first_effort = 1;
 
   // Adam.
   double rate = 0.05;
@@ -103,12 +107,13 @@ struct PlanOptions {
 
 struct PlanIteration {
   int iteration = 0;
-  double cost = 0;       // the smallest so far
-  double latest = 0;     // the smallest of this iteration; NaN: all of its rollouts diverged
-  double seconds = 0;    // since planning began
-  int nrollout = 0;      // rollouts of this iteration
-  int ndiverged = 0;     // how many of them diverged
-  bool sampled = false;  // the iteration used samples only, no gradients
+  double cost = 0;          // the smallest so far
+  double latest = 0;        // the smallest of this iteration; NaN: all of its rollouts diverged
+  double seconds = 0;       // since planning began
+  int nrollout = 0;         // rollouts of this iteration
+  int ndiverged = 0;        // how many of them diverged
+  bool sampled = false;     // the iteration used samples only, no gradients
+  bool linearized = false;  // an iteration of iLQR, with A and B of every step
 };
 
 struct Plan {
@@ -171,6 +176,8 @@ class Planner {
   // first iteration was complete, and what rollout() throws if an input is wrong.
   Plan plan(const RolloutInput& start, const PlanRun& run = {});
 
+  // The effort of the next plan relative to a usual one: PlanOptions::first_effort, or 1.
+  double next_effort() const;
   // Shifts the last plan, and everything that is kept with it, forward by this time. The last
   // control is held.
   void shift(double seconds);

@@ -40,6 +40,7 @@ class PlanIteration:
         rollouts: number of rollouts.
         diverged: number of rollouts that diverged and were ignored.
         sampled: the iteration used samples only, no gradients.
+        linearized: an iteration of iLQR, with A and B of every step.
     """
 
     iteration: int
@@ -49,11 +50,19 @@ class PlanIteration:
     rollouts: int
     diverged: int
     sampled: bool
+    linearized: bool
 
 
 def _iteration(x: _diffmj.PlanIteration) -> PlanIteration:
     return PlanIteration(
-        x.iteration, x.cost, x.latest, x.seconds, x.nrollout, x.ndiverged, x.sampled
+        x.iteration,
+        x.cost,
+        x.latest,
+        x.seconds,
+        x.nrollout,
+        x.ndiverged,
+        x.sampled,
+        x.linearized,
     )
 
 
@@ -114,6 +123,7 @@ class Planner:
         interpolation: str | None = None,
         rounds: int | None = None,
         seconds: float | None = None,
+        first_effort: float | None = None,
         rate: float | None = None,
         betas: tuple[float, float] | None = None,
         keep_moments: bool | None = None,
@@ -156,6 +166,8 @@ class Planner:
             rounds: for "hybrid", rounds of samples and refinement; default 1.
             seconds: time budget of a plan. An iteration that would exceed it is not started. With
                 a budget, results depend on the machine. Default: no budget.
+            first_effort: factor on the iterations (for "hybrid", the rounds) and the time budget of
+                the first plan, which has no earlier plan to start from; default 1.
             rate, betas: of Adam; the rate is in units of half of ctrlrange (1 without a range).
                 Default 0.05 and (0.9, 0.99).
             keep_moments: for "gradient", keep Adam's moments from plan to plan, shifted in time

@@ -137,6 +137,7 @@ void bind_planner(nb::module_& m) {
       DIFFMJ_OPTION(PlanOptions, force_limit) DIFFMJ_OPTION(PlanOptions, velocity_scale)
       DIFFMJ_OPTION(PlanOptions, knots) DIFFMJ_OPTION(PlanOptions, iterations)
       DIFFMJ_OPTION(PlanOptions, rounds) DIFFMJ_OPTION(PlanOptions, seconds)
+      DIFFMJ_OPTION(PlanOptions, first_effort)
       DIFFMJ_OPTION(PlanOptions, rate) DIFFMJ_OPTION(PlanOptions, beta1)
       DIFFMJ_OPTION(PlanOptions, beta2) DIFFMJ_OPTION(PlanOptions, keep_moments)
       DIFFMJ_OPTION(PlanOptions, clip)
@@ -154,7 +155,8 @@ void bind_planner(nb::module_& m) {
       .def_ro("seconds", &PlanIteration::seconds)
       .def_ro("nrollout", &PlanIteration::nrollout)
       .def_ro("ndiverged", &PlanIteration::ndiverged)
-      .def_ro("sampled", &PlanIteration::sampled);
+      .def_ro("sampled", &PlanIteration::sampled)
+      .def_ro("linearized", &PlanIteration::linearized);
 
   nb::class_<Plan>(m, "Plan", "What a planner found.")
       .def_prop_ro(

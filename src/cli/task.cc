@@ -111,6 +111,7 @@ PlanOptions read_plan(Section s) {
   o.iterations = s.get_or("iterations", o.iterations, &Section::integer);
   o.rounds = s.get_or("rounds", o.rounds, &Section::integer);
   o.seconds = s.get_or("seconds", o.seconds, &Section::number);
+  o.first_effort = s.get_or("first_effort", o.first_effort, &Section::number);
   o.rate = s.get_or("rate", o.rate, &Section::number);
   const std::array<double, 2> betas = fixed<2>(s, "betas", {o.beta1, o.beta2});
   o.beta1 = betas[0];
@@ -165,6 +166,7 @@ const char* const kTaskExample = R"(A task file. Only model and one [[cost]] are
                                    # or of iLQR (regularization)
   samples = 64                     # in each round (noise, sigma, elites, refined, rounds)
   seconds = 0.02                   # time budget of a plan; without it, none
+  first_effort = 1.0               # the first plan has this times the iterations (hybrid: rounds)
   seed = 0                         # threads = 2; without it, one per core
 
   [execution]

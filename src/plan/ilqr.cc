@@ -39,6 +39,13 @@ void require(bool good, const std::string& what) {
 
 }  // namespace
 
+bool Ilqr::is_available(const PlanObjective& objective, const PlanOptions& o) {
+  return o.controls && !o.forces && !o.velocity && objective.model().nu() > 0 &&
+         (!o.knots || o.interpolation != Interpolation::kCubic) &&
+         o.starts < PlanObjective::kMost && !objective.model().is_adaptive() &&
+         objective.cost().bound().own.empty();
+}
+
 Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
     : objective_(objective),
       options_(o),
@@ -204,12 +211,12 @@ void Ilqr::keep_gains() {
   }
 }
 
-void Ilqr::run(const std::vector<std::vector<double>>& starts, const Hooks& hooks) {
+void Ilqr::run(const std::vector<std::vector<double>>& starts, int iterations, const Hooks& hooks) {
   gains_.clear();
   mu_ = options_.regularization;
   factor_ = 1;
   if (!start(starts, hooks)) return;
-  for (int i = 0; i < options_.iterations && !hooks.time_is_up(); i++) {
+  for (int i = 0; i < iterations && !hooks.time_is_up(); i++) {
     if (iterate(hooks) == Step::kConverged) break;
   }
 }

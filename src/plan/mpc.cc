@@ -135,7 +135,8 @@ class Loop {
         schedule_(planner.model(), start.ctrl),
         stop_(o.interrupted),
         expected_(
-            o.latency.value_or(o.plan_seconds.value_or(planner.options().seconds.value_or(0)))) {
+            o.latency.value_or(planner.next_effort() *
+                               o.plan_seconds.value_or(planner.options().seconds.value_or(0)))) {
     if (o.resume) {
       go_on(*o.resume);
       return;
@@ -250,6 +251,7 @@ class Loop {
     record.time = from.time;
     if (!run_.plans.empty()) planner_.shift(record.time - run_.plans.back().time);
     from.ctrl = run_.plans.empty() ? start_.ctrl : CVec();
+    const double effort = planner_.next_effort();
     Plan plan = planner_.plan(from, {.interrupted = o_.interrupted});
     plan_interrupted_ = plan.interrupted;
     record.seconds = std::chrono::duration<double>(Clock::now() - clock).count();
@@ -263,10 +265,11 @@ class Loop {
 
     double ready = now();
     if (o_.realtime) {
-      const double took = o_.plan_seconds.value_or(record.seconds);
+      const double took = o_.plan_seconds ? effort * *o_.plan_seconds : record.seconds;
       ready += took;
       record.late = ready > record.time + kSame;
-      latencies_.push_back(took);
+      // the first plan, which may be the longest, says what a usual one takes
+      latencies_.push_back(took / effort);
       if (latencies_.size() > 3) latencies_.erase(latencies_.begin());
       expected_ = *std::max_element(latencies_.begin(), latencies_.end());
     }

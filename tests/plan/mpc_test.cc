@@ -212,6 +212,23 @@ TEST(RunMpc, AFixedPlanningTimeGivesTheSameBits) {
   for (const MpcPlan& x : runs[0].plans) EXPECT_FALSE(x.late);
 }
 
+TEST(RunMpc, ExpectsTheFirstPlanToTakeLonger) {
+  const Model m = Model::from_xml(kArm);
+  PlanOptions o = options(2);
+  o.first_effort = 5;
+  Planner planner(m, reach(m), o);
+  const MpcRun run =
+      run_mpc(planner, m, {}, {.nstep = 60, .execute = 1, .realtime = true, .plan_seconds = 0.02});
+  ASSERT_GE(run.plans.size(), 3u);
+  EXPECT_NEAR(run.plans[0].expected, 0.1, 1e-12);
+  EXPECT_NEAR(run.plans[0].time, 0.1, 1e-9);
+  EXPECT_EQ(run.plans[1].step, 20);
+  for (size_t i = 1; i < run.plans.size(); i++) {
+    EXPECT_NEAR(run.plans[i].expected, 0.02, 1e-12);
+    EXPECT_FALSE(run.plans[i].late);
+  }
+}
+
 TEST(RunMpc, ResumesWithTheBitsOfOneRun) {
   const Model m = Model::from_xml(kArm);
   Planner planner(m, reach(m), small_hybrid());

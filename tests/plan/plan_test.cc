@@ -210,13 +210,80 @@ TEST(Planner, StartsMayDifferInTheirRateAlone) {
   EXPECT_EQ(both.nrollout, 8);
 }
 
-TEST(Planner, FindsTheMinimumOfAQuadraticCost) {
-  // a mass that is pushed: the state is linear in the controls, the cost quadratic
-  const Model m = Model::from_xml(
+TEST(Planner, FirstPlanHasMoreEffort) {
+  const Model m = model();
+  for (const PlanMethod method : kMethods) {
+    SCOPED_TRACE(plan_method_name(method));
+    PlanOptions o = options_of(method);
+    o.iterations = 2;
+    o.first_effort = 3;
+    Planner planner(m, cost(m), o);
+    EXPECT_EQ(planner.next_effort(), 3);
+    const Plan first = planner.plan({.ctrl = kForward});
+    EXPECT_EQ(planner.next_effort(), 1);
+    const Plan second = planner.plan({});
+    // iterations, of hybrid rounds; gradients and iLQR have one rollout more than iterations
+    const auto count = [&](const Plan& x) {
+      const auto n = static_cast<int>(x.history.size());
+      if (method == PlanMethod::kHybrid) {
+        // the samples, and the last iterates
+        return static_cast<int>(std::count_if(x.history.begin(), x.history.end(),
+                                              [](const PlanIteration& i) { return i.sampled; })) /
+               2;
+      }
+      return method == PlanMethod::kSampling ? n : n - 1;
+    };
+    const int usual = method == PlanMethod::kHybrid ? o.rounds : o.iterations;
+    EXPECT_EQ(count(first), 3 * usual);
+    EXPECT_EQ(count(second), usual);
+    planner.reset();
+    EXPECT_EQ(planner.next_effort(), 3);
+  }
+}
+
+// a mass that is pushed: the state is linear in the controls, the cost quadratic
+Model pushed_mass() {
+  return Model::from_xml(
       R"(<mujoco><option gravity="0 0 0" timestep="0.02"/><worldbody><body><joint type="slide" name="x"/>
       <geom size="0.1" mass="1"/></body></worldbody><actuator><motor joint="x"/></actuator></mujoco>)");
-  const Cost c(m, {{.of = JointPosition{{"x"}, {0.3}}, .weight = 1, .terminal = 1},
-                   {.of = ControlEffort{}, .weight = 1e-3}});
+}
+std::vector<CostTerm> to_a_place() {
+  return {{.of = JointPosition{{"x"}, {0.3}}, .weight = 1, .terminal = 1},
+          {.of = ControlEffort{}, .weight = 1e-3}};
+}
+
+TEST(Planner, HybridUsesIlqrWhereGradientsDoWell) {
+  const Model m = pushed_mass();
+  const PlanOptions o{.method = PlanMethod::kHybrid,
+                      .horizon = 50,
+                      .knots = 8,
+                      .iterations = 4,
+                      .rounds = 6,
+                      .samples = 4,
+                      .sigma = 0.01};
+  const auto linearized = [](const Plan& plan) {
+    return std::count_if(plan.history.begin(), plan.history.end(),
+                         [](const PlanIteration& x) { return x.linearized; });
+  };
+  const Cost c(m, to_a_place());
+  const Plan plan = Planner(m, c, o).plan({});
+  EXPECT_GT(linearized(plan), 0);
+  PlanOptions by_ilqr = o;
+  by_ilqr.method = PlanMethod::kIlqr;
+  EXPECT_NEAR(plan.cost, Planner(m, c, by_ilqr).plan({}).cost, 1e-6 * plan.cost);
+
+  // forces are not its decision variables, and one round has no time for it
+  PlanOptions forces = o;
+  forces.forces = true;
+  EXPECT_EQ(linearized(Planner(m, c, forces).plan({})), 0);
+  PlanOptions once = o;
+  once.rounds = 1;
+  EXPECT_EQ(linearized(Planner(m, c, once).plan({})), 0);
+}
+
+TEST(Planner, FindsTheMinimumOfAQuadraticCost) {
+  const Model m = pushed_mass();
+  const Cost c(m, to_a_place());
   const PlanOptions options{
       .horizon = 50, .knots = 8, .iterations = 800, .rate = 0.1, .beta2 = 0.999};
   Planner planner(m, c, options);
