@@ -79,16 +79,18 @@ def filled(who: str, record: Any, given: Mapping[str, Any]) -> Any:
         except InputError:
             raise
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{who}: {name} is {value!r}, expected {_kind(default)}") from None
+            raise InputError(f"{who}: {name} is {value!r}, expected {_kind(default, value)}") from None
     return record
 
 
-def _kind(default: Any) -> str:
+def _kind(default: Any, value: Any) -> str:
     if isinstance(default, str):
         return "a name"
-    if isinstance(default, int):
-        return "an integer"
-    return "a number"
+    if not isinstance(default, int):
+        return "a number"
+    if isinstance(value, int):  # the type of the field in C++ does not hold it
+        return "an integer ≥ 0" if value < 0 else "a smaller integer"
+    return "an integer"
 
 
 def to_pair(who: str, name: str, values: Any) -> tuple[float, float]:
