@@ -79,7 +79,8 @@ def filled(who: str, record: Any, given: Mapping[str, Any]) -> Any:
         except InputError:
             raise
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{who}: {name} is {value!r}, expected {_kind(default, value)}") from None
+            expected = _kind(default, value)
+            raise InputError(f"{who}: {name} is {value!r}, expected {expected}") from None
     return record
 
 

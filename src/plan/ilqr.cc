@@ -61,8 +61,7 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
           "with forces or velocity");
   require(!o.knots || o.interpolation != Interpolation::kCubic,
           "does not support cubic splines, because their controls are clipped between knots; use "
-          "interpolation "
-          "linear or zero");
+          "interpolation linear or zero");
   require(o.starts < PlanObjective::kMost,
           "supports at most " + std::to_string(PlanObjective::kMost - 1) +
               " starts, but starts is " + std::to_string(o.starts) + "; use fewer");

@@ -90,7 +90,7 @@ TEST_F(PlanTest, NamesWhatIsWrong) {
   expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
   expect_refused("horizon", "horizn",
                  "[planner]: key 'horizn' is not known; did you mean 'horizon'?");
-  expect_refused("\"gradient\"", "\"magic\"", "method is 'magic'");
+  expect_refused("\"gradient\"", "\"magic\"", "method 'magic' is not known");
   expect_refused("key = \"away\"", "key = \"awy\"", "awy");
   expect_refused("seconds = 2", "seconds = \"2\"", "seconds is \"2\", expected a number");
   write_text(dir_ / "none.toml", "model = \"cart.xml\"\n");
@@ -124,7 +124,7 @@ TEST_F(PlanTest, ResumesWithTheStatesOfOneRun) {
   EXPECT_EQ(read_text(dir_ / "parts/states.csv"), read_text(dir_ / "whole/states.csv"));
 
   expect_error("plan task.toml --out empty --resume", 2, "empty/run.checkpoint' cannot be read");
-  expect_error("plan task.toml --planner gradient --out parts --resume", 2, "of another problem");
+  expect_error("plan task.toml --planner gradient --out parts --resume", 2, "another problem");
 }
 
 TEST_F(PlanTest, GoesOnAfterCtrlC) {
@@ -158,7 +158,7 @@ TEST_F(PlanTest, ShowsStatesToAViewer) {
   write_text(dir_ / "viewer", "#!/bin/sh\nexit 1\n");
   result = shell(environment + "'" DIFFMJ_CLI "' plan task.toml --view --no-film");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find("the view is closed"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the view was closed"), std::string::npos) << result.err;
   expect_error("plan task.toml --view", 2, "--view needs the Python package");
 }
 
