@@ -128,7 +128,7 @@ struct Planner::State {
     return options.seconds && !plan.history.empty() &&
            seconds() + last_seconds > effort() * *options.seconds;
   }
-  void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
+  void evaluate(int n, const PlanObjective::Fill& fill, bool gradient, bool keep = false);
   void record(const std::vector<PlanObjective::Value>& values, const PlanObjective::Fill& fill,
               double start, bool sampled, bool linearized = false);
   Numbers sample(const Numbers& center, double sigma, int round, int number) const;
@@ -189,11 +189,15 @@ std::string Planner::State::fingerprint() const {
 }
 
 // One iteration.
-void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
+void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient, bool keep) {
   const double start = seconds();
   // short rollouts on threads are over before they poll
   if (stop->poll()) throw Interrupted("plan: interrupted");
-  objective.evaluate(n, fill, gradient, values, run->interrupted);
+  if (keep) {
+    objective.evaluate_kept(n, fill, values, run->interrupted);
+  } else {
+    objective.evaluate(n, fill, gradient, values, run->interrupted);
+  }
   record(values, fill, start, !gradient);
 }
 
@@ -325,6 +329,7 @@ struct Planner::State::Hybrid {
   double sampled = 0;     // cost after the samples of this round
   double before = 0;      // and before them
   int nsample = 0;
+  bool begun = false;          // runs have had their first iteration
   double gain = 0;             // per rollout, of samples or gradients, whichever had more
   int pause = 0, skipped = 0;  // rounds without iLQR: to be made, and made
 };
@@ -356,10 +361,19 @@ void Planner::State::hybrid_samples(Hybrid& h, const Numbers& nominal, int round
     const double sigma = round == 0 ? options.sigma : std::ldexp(options.sigma, -(i % kSizes));
     z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], sigma, round, i);
   };
-  evaluate(nkept + h.nsample, fill, false);
+  // runs begin with the rollouts of the first samples
+  const int n = nkept + h.nsample;
+  const bool keep = round == 0 && n <= PlanObjective::kMost && options.iterations > 0 &&
+                    !objective.cost().has_own();
+  evaluate(n, fill, false, keep);
   h.before = values[0].ok ? values[0].cost : std::numeric_limits<double>::infinity();
   h.sampled = plan.cost;
-  if (round == 0 && values[0].ok) h.runs.push_back({AdamRun(nominal, options)});
+  std::vector<int> begun;  // numbers of the samples that runs begin with
+  const auto begin_run = [&](int i, Numbers z) {
+    h.runs.push_back({AdamRun(std::move(z), options)});
+    begun.push_back(i);
+  };
+  if (round == 0 && values[0].ok) begin_run(0, nominal);
   std::erase_if(h.runs, [&](const Hybrid::Run& x) {
     return x.stale >= kPatience && x.adam.cost() > h.runs[0].adam.cost();
   });
@@ -374,7 +388,14 @@ void Planner::State::hybrid_samples(Hybrid& h, const Numbers& nominal, int round
     if (!values[static_cast<size_t>(i)].ok) continue;
     Numbers z;
     fill(i, z);
-    h.runs.push_back({AdamRun(std::move(z), options)});
+    begin_run(i, std::move(z));
+  }
+  h.begun = keep && !time_is_up();
+  if (!h.begun) return;
+  objective.differentiate_kept(begun, values, run->interrupted);
+  for (size_t k = 0; k < begun.size(); k++) {
+    const PlanObjective::Value& x = values[static_cast<size_t>(begun[k])];
+    h.runs[k].adam.step(x.ok, x.cost, x.gradient, variables());
   }
 }
 
@@ -388,7 +409,8 @@ void Planner::State::hybrid_gradients(Hybrid& h, int round) {
     all.push_back(&x.adam);
     costs.push_back(x.adam.cost());
   }
-  refine(all, iterations, true);
+  refine(all, h.begun ? iterations - 1 : iterations, true);
+  h.begun = false;
   for (size_t k = 0; k < h.runs.size(); k++) {
     Hybrid::Run& x = h.runs[k];
     const bool fell = !(costs[k] - x.adam.cost() < kFall * std::abs(costs[k]));

@@ -109,6 +109,28 @@ PlanOptions options_of(PlanMethod method) {
 constexpr PlanMethod kMethods[] = {PlanMethod::kGradient, PlanMethod::kSampling,
                                    PlanMethod::kHybrid, PlanMethod::kIlqr};
 
+TEST(PlanObjective, GradientsOfKeptRolloutsAreTheSameBits) {
+  const Model m = model();
+  const PlanOptions o{.horizon = 60, .knots = 6, .nthread = 2};
+  PlanObjective f(m, cost(m), o);
+  f.set_start({});
+  const auto fill = [&](int i, Vector& z) {
+    z = f.variables().zero();
+    f.variables().set_ctrl(kForward, z);
+    z[3] += 0.1 * i;
+  };
+  std::vector<PlanObjective::Value> expected, kept;
+  f.evaluate(5, fill, true, expected);
+  f.evaluate_kept(5, fill, kept);
+  const std::vector<int> which = {1, 4};
+  f.differentiate_kept(which, kept);
+  for (size_t k = 0; k < 5; k++) EXPECT_EQ(kept[k].cost, expected[k].cost);
+  for (const int k : which) {
+    EXPECT_EQ(kept[static_cast<size_t>(k)].gradient, expected[static_cast<size_t>(k)].gradient);
+  }
+  EXPECT_NE(expected[1].gradient, expected[4].gradient);
+}
+
 TEST(Planner, EveryMethodMovesThePuck) {
   const Model m = model();
   for (const PlanMethod method : kMethods) {
