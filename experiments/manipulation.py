@@ -5,6 +5,7 @@ A task is a folder with task.toml, which `diffmj plan` reads too, and scene.py:
     VARIANTS                names of goals; the first is the default
     spec(variant)           the scene, built from MyoSuite's package; none of its files is here
     errors(model, qpos)     (n, k): how far states are from the goal, 1 where that is good enough
+    CFD                     contacts from distance; if missing, of all geoms, from 0.1 m
 
 `python -m experiments.manipulation ball_swap FOLDER [VARIANT]` writes the scene beside the task
 file, for `diffmj plan FOLDER/task.toml`.
@@ -59,13 +60,13 @@ class Method:
     name: str
     colour: str
     planner: dict = field(default_factory=dict)
-    cfd: float = 0.0  # [m] width of contacts from distance; 0: none
+    cfd: bool = False  # contacts from distance
 
 
 # two starts, of which the second is disturbed
 BY_GRADIENT = {"method": "gradient", "starts": 2, "noise": "pink", "sigma": 0.3}
 GRADIENT = Method("gradient", common.BLUE, BY_GRADIENT)
-FROM_DISTANCE = Method("gradient + CFD", common.SKY, BY_GRADIENT, cfd=0.1)
+FROM_DISTANCE = Method("gradient + CFD", common.SKY, BY_GRADIENT, cfd=True)
 HYBRID = Method("hybrid", common.GREEN, {"method": "hybrid"})
 SAMPLING = [
     Method(f"sampling, {n}", colour, {"method": "sampling", "samples": n, "iterations": 1})
@@ -101,18 +102,23 @@ class Task:
         ]
 
     def start(self, seed: int) -> dict:
-        """At rest, but for velocities that differ from seed to seed."""
+        """The keyframe after it has settled, with velocities that differ from seed to seed."""
         sim = diffmj.Simulator(self.model)
         start = self.file["start"]
-        key = sim.keyframe_state(start["key"])
+        key, ctrl = sim.keyframe_state(start["key"]), self.model.key(start["key"]).ctrl.copy()
         nstep = round(start["settle"] / self.model.opt.timestep)
-        rest = sim.rollout(key.qpos, nstep=nstep, ctrl=np.zeros(sim.nu))
+        rest = sim.rollout(key.qpos, key.qvel, nstep=nstep, ctrl=ctrl)
         noise = SPEED * np.random.default_rng(seed).standard_normal(sim.nv)
-        return {"qpos": rest.qpos[-1], "qvel": rest.qvel[-1] + noise, "act": rest.act[-1]}
+        return {
+            "qpos": rest.qpos[-1],
+            "qvel": rest.qvel[-1] + noise,
+            "act": rest.act[-1],
+            "ctrl": ctrl,
+        }
 
     def run(self, method: Method, seed: int, seconds: float, nthread: int = 0) -> Run:
-        options = {"cfd": diffmj.Cfd(width=method.cfd)} if method.cfd else {}
-        sim = diffmj.Simulator(self.model, **options)
+        cfd = getattr(self.scene, "CFD", diffmj.Cfd(width=0.1)) if method.cfd else None
+        sim = diffmj.Simulator(self.model, cfd=cfd)
         planner = diffmj.Planner(
             sim, self.cost, **self.file["planner"] | method.planner, seed=seed, nthread=nthread
         )
@@ -135,7 +141,6 @@ class Task:
             run = diffmj.run_mpc(
                 planner,
                 **self.start(seed),
-                ctrl=np.zeros(sim.nu),
                 nstep=round(seconds / self.model.opt.timestep),
                 execute=self.file["execution"]["execute"],
                 done=done,

@@ -470,9 +470,7 @@ def _load(model: Any, options: _diffmj.ModelOptions) -> _diffmj.Model:
     )
 
 
-def _restore(
-    models: list[bytes], many: bool, options: Options, nthread: int | None
-) -> Simulator:
+def _restore(models: list[bytes], many: bool, options: Options, nthread: int | None) -> Simulator:
     """What pickle makes a Simulator with; its FallbackWarning was given when it was first made."""
     sim = object.__new__(Simulator)
     sim.nthread = nthread
