@@ -183,7 +183,7 @@ struct Case {
 
 ModelOptions options_of(Integrator integrator) {
   ModelOptions o{.integrator = integrator};
-  o.adaptive.stepping.rtol = o.adaptive.stepping.atol = 1e-6;
+  if (is_runge_kutta(integrator)) o.adaptive.stepping.rtol = o.adaptive.stepping.atol = 1e-6;
   return o;
 }
 
