@@ -46,6 +46,19 @@ enum class Noise { kWhite, kPink, kBrown };
 const char* noise_name(Noise noise);  // "white", "pink", "brown"
 Noise noise_from_name(const std::string& name);
 
+// The cost of decision variables.
+struct PlanValue {
+  bool ok = false;  // the rollout came to its end, and cost (and gradient) are finite
+  double cost = 0;
+  std::vector<double> terms;     // their shares of it
+  std::vector<double> gradient;  // in the decision variables, if requested; else what was there
+  std::string message;           // if not ok
+};
+// Writes the values of several decision variables, one each, for rollouts from this start.
+using PlanEvaluate =
+    std::function<void(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                       bool gradient, std::span<PlanValue> out)>;
+
 struct PlanOptions {
   PlanMethod method = PlanMethod::kGradient;
   int horizon = 100;    // steps of the planning model
@@ -98,6 +111,11 @@ struct PlanOptions {
 
   unsigned seed = 0;
   int nthread = 0;  // 0: as many as there are cores. Results do not depend on it.
+  // Evaluates the rollouts of an iteration elsewhere, for example on other machines, each of which
+  // has a planner with the same model, cost and options and calls Planner::evaluate(). It is called
+  // on the thread that plans. What it throws ends the plan, but Interrupted ends it with the best
+  // until then. Empty: on nthread threads here. kIlqr has none.
+  PlanEvaluate evaluate = {};
 };
 
 struct PlanIteration {
@@ -168,6 +186,13 @@ class Planner {
   // Throws RolloutError if every rollout diverged, and Interrupted if not even one iteration was
   // done; what rollout() throws on a wrong input.
   Plan plan(const RolloutInput& start, const PlanRun& run = {});
+
+  // Values of decision variables (Plan::variables) from this state, on nthread threads here. They
+  // do not depend on which of them are evaluated together, if the cost has no own part. Plans that
+  // follow are not changed by it. Throws InputError on a wrong size, and Interrupted.
+  void evaluate(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                bool gradient, std::span<PlanValue> out,
+                const std::function<bool()>& interrupted = {});
 
   // Moves the last plan, and what is kept beside it, by this time: its first part is over. The last
   // control is held.

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from ._fit import Fit, FitIteration, _Parts, undetermined_text
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
+
+if TYPE_CHECKING:
+    from .ray import Pool
 
 _METHODS = ("adam", "lm", "lbfgs")
 
@@ -46,6 +49,7 @@ def identify(
     estimate_starts: bool = False,
     errors: bool = True,
     nthread: int = 0,
+    pool: Pool | None = None,
     simulator: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -93,6 +97,8 @@ def identify(
             short fit. If False, they are NaN.
         nthread: number of threads; 0: one per core. Results do not depend on it. A function that
             builds models is called only from the calling thread.
+        pool: a `diffmj.ray.Pool`, whose workers simulate the segments of "adam" and "lbfgs" instead
+            of threads, with the same bits. Standard errors are computed on threads here.
         simulator: arguments of `Simulator`: integrator, cfd, ...
         checkpoint: path of a file that "adam" and "lm" write every second and at the end.
         resume: continue from the checkpoint, if it exists: "adam" as if it had not been stopped,
@@ -115,6 +121,11 @@ def identify(
     who = "identify"
     if method not in _METHODS:
         raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
+    if pool is not None and method == "lm":
+        raise InputError(
+            f"{who}: method 'lm' runs on threads; use 'adam' or 'lbfgs' with a pool, or leave the "
+            "pool out"
+        )
     if isinstance(model, ParametricSimulator):
         if start is not None or simulator is not None:
             raise InputError(f"{who}: start and simulator belong to the ParametricSimulator")
@@ -138,7 +149,11 @@ def identify(
                 f"{who}: the recordings have no segment of {segment} intervals; use shorter ones, "
                 "or another rule"
             )
-        return _diffmj.Objective(family._family, [x._record for x in cut], loss, float(loss_scale))
+        out = _diffmj.Objective(family._family, [x._record for x in cut], loss, float(loss_scale))
+        if pool is not None:
+            kind = str(loss), float(loss_scale)
+            out.evaluate_by(pool._segment_values(family._base, cut, kind))
+        return out
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None

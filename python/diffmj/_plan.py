@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,11 @@ from ._errors import InputError
 from ._simulator import Simulator, _input_arrays
 from .view import LiveView
 
+if TYPE_CHECKING:
+    from .ray import Pool
+
 _DECISIONS = ("ctrl", "qfrc_applied", "qvel")
+_NOT_OPTIONS = ("self", "sim", "cost", "nthread", "pool")  # arguments of Planner
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ class Planner:
         velocity_scale: float = 1.0,
         seed: int = 0,
         nthread: int | None = None,
+        pool: Pool | None = None,
     ):
         """
         Args:
@@ -164,11 +169,15 @@ class Planner:
             force_limit: bound of qfrc_applied.
             seed: the same seed gives the same plan, for any number of threads.
             nthread: None: the simulator's.
+            pool: a `diffmj.ray.Pool`, whose workers evaluate samples and gradients instead of
+                threads, with the same bits. Not for "ilqr". It pays where an iteration has many
+                rollouts, or long ones.
 
         Raises:
             InputError: an option that makes no sense, or a term that does not fit the model.
             UnsupportedError: a sensor in the cost has no derivative, or "ilqr" has an own cost.
         """
+        given = {k: x for k, x in locals().items() if k not in _NOT_OPTIONS}
         who = "Planner"
         options = _diffmj.PlanOptions()
         decided = [decide] if isinstance(decide, str) else [str(x) for x in decide]
@@ -209,6 +218,8 @@ class Planner:
         self._options = options
         self._sim = sim
         sim._require_one_model("Planner")
+        if pool is not None:
+            options.evaluate_by(pool._plan_values(sim, self._cost, given))
         self._planner = _diffmj.Planner(sim._model, bound, options)
 
     @property

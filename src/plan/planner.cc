@@ -72,6 +72,10 @@ void require_options(const Model& model, const PlanOptions& o) {
           "there are no decision variables; decide controls, forces or velocity");
   require(!o.controls || model.nu() > 0 || o.forces || o.velocity,
           "the model has no controls; decide forces or velocity");
+  require(
+      !o.evaluate || o.method != PlanMethod::kIlqr,
+      "evaluate is not there with method ilqr, whose line search follows the state; use gradient, "
+      "sampling or hybrid");
   require(o.timestep == 0 || !model.is_adaptive(),
           std::string("timestep is not there with integrator ") +
               integrator_name(model.integrator()) +
@@ -457,6 +461,25 @@ Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
   if (s.ilqr) out.gains = s.ilqr->gains();
   out.seconds = s.seconds();
   return out;
+}
+
+void Planner::evaluate(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                       bool gradient, std::span<PlanValue> out,
+                       const std::function<bool()>& interrupted) {
+  State& s = *state_;
+  require(out.size() == variables.size(), "evaluate has " + std::to_string(variables.size()) +
+                                              " decision variables, but " +
+                                              std::to_string(out.size()) + " values");
+  const size_t size = s.variables().size();
+  for (const Numbers& z : variables) {
+    require(z.size() == size, "decision variables have " + std::to_string(z.size()) +
+                                  " numbers, expected " + std::to_string(size));
+  }
+  s.objective.set_start(start);
+  s.objective.evaluate_here(
+      static_cast<int>(out.size()),
+      [&](int i, Numbers& z) { z = variables[static_cast<size_t>(i)]; }, gradient, out,
+      interrupted);
 }
 
 void Planner::shift(double seconds) {
