@@ -228,9 +228,7 @@ class Cluster:
         if not now and time.monotonic() - self._looked < _LOOK:
             return
         self._looked = time.monotonic()
-        nodes = {
-            x["NodeID"]: int(x["Resources"].get("CPU", 0)) for x in ray.nodes() if x["Alive"]
-        }
+        nodes = {x["NodeID"]: int(x["Resources"].get("CPU", 0)) for x in ray.nodes() if x["Alive"]}
         for member in [x for x in self._members if x.node not in nodes]:
             self._lost(member)
         for node, cores in nodes.items():

@@ -683,6 +683,7 @@ class PoolTrajectory(Trajectory):
         params: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Tangents:
         """As `Trajectory.forward`, where the trajectories are."""
+
         def checked(name: str, value: npt.ArrayLike) -> Array:
             x = to_array("forward", name, value)
             if x.ndim == 0 or len(x) != self.batch:
@@ -790,5 +791,3 @@ def _apply(
 ) -> Any:
     function, args = call
     return function(worker.trajectory(number, begin, sim, common, inputs), *args)
-
-
