@@ -27,7 +27,8 @@ _LOOK = 1.0  # [s] between two looks for nodes that joined or left
 _START = 120.0  # [s] that the first worker may take to start
 
 _numbers = itertools.count()
-_started = 0  # pools that use a cluster that this process started
+_clusters: dict[int | None, Cluster] = {}  # that pools of this process use, by threads of a worker
+_started = False  # Ray was started here, and ends with the last of them
 
 
 class _Member:
@@ -65,30 +66,44 @@ class Shared:
 
 
 class Cluster:
-    """Connection to a cluster, with workers on all of its nodes."""
+    """Workers on all nodes of the cluster that this process is connected to. Pools share them."""
 
-    def __init__(
-        self,
-        address: str | None,
-        threads: int | None,
-        most: int | None,
-        progress: Callable[[float], object] | None,
-    ):
-        self._threads, self._most, self._progress = threads, most, progress
+    def __init__(self, threads: int | None):
+        self._threads, self._pools = threads, 0
         self._members: list[_Member] = []
         self._looked = 0.0
         self._seconds: dict[str, float] = {}  # of a rollout, by kind of work
         self.gone: list[int] = []  # numbers of what workers may forget
-        self._owns = _connect(address)
-        self._closed = False
-        self._close = weakref.finalize(self, _disconnect, self._members, self._owns)
-        self._look(now=True)
-        self._wait_for_start()
 
-    def close(self) -> None:
-        """Ends the workers, and the cluster if it was started here."""
-        self._closed = True
-        self._close()
+    @staticmethod
+    def acquire(address: str | None, threads: int | None) -> Cluster:
+        """For a pool, which must release it."""
+        _connect(address)
+        found = _clusters.setdefault(threads, Cluster(threads))
+        found._pools += 1
+        try:
+            found._look(now=True)
+            found._wait_for_start()
+        except BaseException:
+            found.release()
+            raise
+        return found
+
+    def release(self) -> None:
+        """A pool is closed. With the last one the workers end, and Ray, if it was started here."""
+        global _started
+        self._pools -= 1
+        if self._pools > 0:
+            return
+        if _clusters.get(self._threads) is self:
+            del _clusters[self._threads]
+        if ray.is_initialized():
+            for member in self._members:
+                member.kill()
+        self._members.clear()
+        if _started and not _clusters:
+            _started = False
+            ray.shutdown()
 
     @property
     def workers(self) -> list[dict[str, Any]]:
@@ -115,6 +130,8 @@ class Cluster:
         receive: Callable[[Chunk, Any], object],
         kind: str,
         things: str = "rollouts",
+        most: int | None = None,
+        progress: Callable[[float], object] | None = None,
     ) -> None:
         """Runs a function of `_pool_worker` for all chunks. A list has the chunks of trajectories,
         each of which goes to the worker that has it, if that is alive.
@@ -124,16 +141,16 @@ class Cluster:
             receive: takes what it returned, in no order.
             kind: of work; how long it takes is remembered from call to call.
             things: that a batch consists of, for messages.
+            most: rollouts in a chunk.
+            progress: called with the share that is done.
         """
-        if self._closed:
-            raise InputError("Pool: it is closed; make another one")
         self._forget()
         shipped = {name: x.for_worker() for name, x in shared.items()}
         again: list[Chunk] = [] if isinstance(chunks, Chunks) else list(chunks)
         total = chunks.total if isinstance(chunks, Chunks) else sum(len(x) for x in chunks)
         done = 0
         if isinstance(chunks, Chunks):
-            chunks.most, chunks.seconds = self._most, self._seconds.get(kind)
+            chunks.most, chunks.seconds = most, self._seconds.get(kind)
         flying: dict[Any, tuple[Chunk, _Member]] = {}
 
         def next_for(member: _Member) -> Chunk | None:
@@ -197,8 +214,8 @@ class Cluster:
                     receive(chunk, result)
                     del result, reference  # its memory is free for the next
                     done += len(chunk)
-                    if self._progress is not None:
-                        self._progress(done / total)
+                    if progress is not None:
+                        progress(done / total)
         except KeyboardInterrupt:
             # workers do not see Ctrl-C; what they are at is not wanted any more
             for member in {id(m): m for _, m in flying.values()}.values():
@@ -294,8 +311,8 @@ class Cluster:
             member.actor.forget.remote(gone)
 
 
-def _connect(address: str | None) -> bool:
-    """Returns whether the cluster was started here, and is ended with the last pool."""
+def _connect(address: str | None) -> None:
+    """To a cluster, unless the process is connected to it."""
     global _started
     if address is not None and address.startswith("ray://"):
         raise InputError(
@@ -303,13 +320,14 @@ def _connect(address: str | None) -> bool:
             "cluster (`ray job submit`) and use address='auto'"
         )
     if ray.is_initialized():
-        if address is not None and address not in ("auto", ray.get_runtime_context().gcs_address):
+        here = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", here):
             raise InputError(
-                f"Pool: address is {address!r}, but this process is connected to "
-                f"{ray.get_runtime_context().gcs_address}; call ray.shutdown() first"
+                f"Pool: address is {address!r}, but this process is connected to {here}; call "
+                "ray.shutdown() first"
             )
-        _started += _started > 0
-        return _started > 0
+        return
+    _clusters.clear()  # of a session that ended
     try:
         ray.init(
             address=address or "local",
@@ -318,21 +336,7 @@ def _connect(address: str | None) -> bool:
         )
     except ConnectionError as error:
         raise InputError(f"Pool: there is no cluster at {address!r}: {error}") from None
-    if address is None:
-        _started = 1
-    return address is None
-
-
-def _disconnect(members: list[_Member], owns: bool) -> None:
-    global _started
-    if ray.is_initialized():
-        for member in members:
-            member.kill()
-    members.clear()
-    if owns:
-        _started -= 1
-        if _started == 0:
-            ray.shutdown()
+    _started = address is None
 
 
 def _of_user(error: RayTaskError, chunk: Chunk, things: str) -> BaseException:

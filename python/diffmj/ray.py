@@ -11,6 +11,7 @@ it costs. Needs Ray: pip install 'diffmj[ray]'.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -73,7 +74,7 @@ class Pool:
                 cluster on this machine, which is started if the process has none
                 (`ray.init` gives it other options before).
             threads: of a worker; a node has as many workers as fit on its cores. None: one worker
-                per node, with all of its cores.
+                per node, with all of its cores. Pools with the same number share their workers.
             chunk: most rollouts that a worker gets at once. None: as many as take about 0.25 s.
             progress: called with the share of a call that is done, from 0 to 1, after every chunk.
 
@@ -88,8 +89,9 @@ class Pool:
             threads = to_integer(who, "threads", threads, least=1)
         if chunk is not None:
             chunk = to_integer(who, "chunk", chunk, least=1)
-        self._sim = sim
-        self._cluster = Cluster(address, threads, chunk, progress)
+        self._sim, self._most, self._progress = sim, chunk, progress
+        self._cluster = Cluster.acquire(address, threads)
+        self._close = weakref.finalize(self, self._cluster.release)
         self._shared_sim: Shared | None = None
 
     @property
@@ -104,7 +106,7 @@ class Pool:
 
     def close(self) -> None:
         """Ends the workers, and the cluster if the pool started it. Trajectories are lost."""
-        self._cluster.close()
+        self._close()
 
     def __enter__(self) -> Pool:
         return self
@@ -136,7 +138,7 @@ class Pool:
             record.outcomes.add(chunk, result)
 
         kind = f"rollout of {call.nstep} steps"
-        self._cluster.run(_pool_worker.rollout, Chunks(call.batch), shared, send, receive, kind)
+        self._run(_pool_worker.rollout, Chunks(call.batch), shared, send, receive, kind)
         record.chunks.sort(key=lambda x: x.begin)
         trajectory = PoolTrajectory(self._require_sim("rollout"), record, True, call.xfrc_applied)
         report_warnings(record, trajectory.batch)
@@ -156,9 +158,7 @@ class Pool:
             out.add(chunk, {str(i): x for i, x in enumerate(result)})
 
         shared = {"sim": call.sim, "common": call.common}
-        self._cluster.run(
-            _pool_worker.linearize, Chunks(call.batch), shared, send, receive, "linearize"
-        )
+        self._run(_pool_worker.linearize, Chunks(call.batch), shared, send, receive, "linearize")
         return tuple(out.arrays.values())
 
     def value_and_gradient(
@@ -217,7 +217,7 @@ class Pool:
                 total.add(chunk.begin, chunk.end, {"loss": result["total"]})
 
         shared = {"sim": call.sim, "common": call.common, "loss": Shared(self._cluster, loss)}
-        self._cluster.run(
+        self._run(
             _pool_worker.value_and_gradient,
             Chunks(call.batch),
             shared,
@@ -247,6 +247,7 @@ class Pool:
         Returns:
             What it returned, in the order of the items.
         """
+        self._require_open()
         todo = list(items)
         if not todo:
             return []
@@ -260,7 +261,7 @@ class Pool:
             shared["sim"] = self._share_sim()
         extra = {} if self._sim is not None else {"sim": None}
         chunks = [Chunk(i, i + 1) for i in range(len(todo))]
-        self._cluster.run(
+        self._run(
             _pool_worker.call,
             chunks,
             shared,
@@ -270,6 +271,14 @@ class Pool:
             "items",
         )
         return out
+
+    def _run(self, *args: Any, **arguments: Any) -> None:
+        self._require_open()
+        self._cluster.run(*args, **arguments, most=self._most, progress=self._progress)
+
+    def _require_open(self) -> None:
+        if not self._close.alive:
+            raise InputError("Pool: it is closed; make another one")
 
     def _require_sim(self, who: str) -> Simulator:
         if self._sim is None:
@@ -288,6 +297,7 @@ class Pool:
         args: tuple[Any, ...],
         arguments: dict[str, Any],
     ) -> _Call:
+        self._require_open()
         sim = self._require_sim(who)
         try:
             given = dict(signature.bind(sim, *args, **arguments).arguments)
@@ -301,7 +311,7 @@ class Pool:
     ) -> Callable[[dict[str, Array], Array, bool], tuple[Any, ...]]:
         """What evaluates decision variables for a planner made of these."""
         planner = Shared(self._cluster, _pool_worker.PlannerParts(sim, cost, arguments))
-        cluster, kind = self._cluster, f"plan of {arguments['horizon']} steps {planner.number}"
+        run, kind = self._run, f"plan of {arguments['horizon']} steps {planner.number}"
 
         def values(start: dict[str, Array], variables: Array, gradient: bool) -> tuple[Any, ...]:
             n = len(variables)
@@ -312,7 +322,7 @@ class Pool:
                 ok[chunk.begin : chunk.end], message[chunk.begin : chunk.end] = result[0], result[4]
                 out.add(chunk, dict(zip(("cost", "terms", "gradient"), result[1:4], strict=True)))
 
-            cluster.run(
+            run(
                 _pool_worker.plan_values,
                 Chunks(n),
                 {"planner": planner},
@@ -334,7 +344,7 @@ class Pool:
     ) -> Callable[[_diffmj.Model, list[int], bool, list[str]], tuple[Any, ...]]:
         """What simulates segments of recordings with a model."""
         shared = Shared(self._cluster, [Segment(x._record) for x in segments])
-        cluster = self._cluster
+        cluster, run = self._cluster, self._run
 
         def values(
             model: _diffmj.Model, which: list[int], gradient: bool, fields: list[str]
@@ -348,7 +358,7 @@ class Pool:
                     to[chunk.begin : chunk.end] = x
                 params.add(chunk, result[3])
 
-            cluster.run(
+            run(
                 _pool_worker.segment_values,
                 Chunks(n),
                 {"sim": Shared(cluster, sim._like(model)), "segments": shared},
@@ -553,7 +563,7 @@ class _Record:
         chunks: Sequence[Chunk] | None = None,
     ) -> None:
         """A function of the trajectories of every chunk, where they are."""
-        self.pool._cluster.run(
+        self.pool._run(
             _pool_worker.of_trajectory,
             list(self.chunks if chunks is None else chunks),
             {"sim": self.sim, "common": self.common},
@@ -627,7 +637,7 @@ class PoolTrajectory(Trajectory):
 
         shared = Shared(self._record.pool._cluster, (function, args))
         record = self._record
-        record.pool._cluster.run(
+        record.pool._run(
             _apply,
             list(record.chunks),
             {"sim": record.sim, "common": record.common, "call": shared},

@@ -87,7 +87,7 @@ auto state_rows(std::vector<double> State::*member) {
 
 // For pickle: numbers as bytes, all bits.
 nb::bytes bytes_of(const std::vector<double>& x) {
-  return {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)};
+  return nb::bytes(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
 }
 std::vector<double> doubles_of(const nb::bytes& x) {
   std::vector<double> out(x.size() / sizeof(double));
