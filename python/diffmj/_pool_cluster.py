@@ -149,6 +149,8 @@ class Cluster:
         again: list[Chunk] = [] if isinstance(chunks, Chunks) else list(chunks)
         total = chunks.total if isinstance(chunks, Chunks) else sum(len(x) for x in chunks)
         done = 0
+        for x in again:
+            x.deaths = 0
         if isinstance(chunks, Chunks):
             chunks.most, chunks.seconds = most, self._seconds.get(kind)
         flying: dict[Any, tuple[Chunk, _Member]] = {}
@@ -200,6 +202,7 @@ class Cluster:
                         raise _of_user(error, chunk, things) from None
                     except RayError as error:
                         self._lost(member)
+                        self._looked = 0.0  # another one is started at once
                         chunk.worker = None
                         if _ran_out_of_memory(error):
                             raise _out_of_memory(chunk, things, str(error)) from None
@@ -207,7 +210,8 @@ class Cluster:
                             raise _died(chunk, things, error) from None
                         again.append(chunk)
                         continue
-                    member.load.remove(chunk)
+                    if member.alive:
+                        member.load.remove(chunk)
                     if isinstance(chunks, Chunks):
                         chunks.measured(chunk, seconds)
                         self._seconds[kind] = chunks.seconds or 0.0
@@ -237,7 +241,6 @@ class Cluster:
             running.deaths += 1
         member.load.clear()
         member.kill()
-        self._looked = 0.0  # another one is started at once
 
     def _look(self, now: bool = False) -> None:
         """Starts workers on nodes that joined, or whose worker died; drops those of nodes that
@@ -267,8 +270,9 @@ class Cluster:
             except RayTaskError as error:
                 raise error.cause from None
             except RayError as error:
+                # its node may be about to leave; if not, the next look starts another one
                 self._lost(member)
-                if "diffmj" in str(error):
+                if "No module named 'diffmj'" in str(error):
                     raise InputError(
                         f"Pool: no worker can start on node {member.node}; is diffmj installed "
                         f"there? {error}"
@@ -347,7 +351,11 @@ def _of_user(error: RayTaskError, chunk: Chunk, things: str) -> BaseException:
     if isinstance(cause, Error) and chunk.begin > 0:
         text = f"{cause} (in a chunk: its numbers count from {things[:-1]} {chunk.begin})"
         return type(cause)(text)
-    return cause if isinstance(cause, BaseException) else error
+    if not isinstance(cause, BaseException):
+        return error
+    if not isinstance(cause, Error):
+        cause.add_note(f"on a worker, {things} {chunk}:\n{error.traceback_str}")
+    return cause
 
 
 def _ran_out_of_memory(error: RayError) -> bool:

@@ -137,7 +137,7 @@ class Pool:
             record.chunks.append(chunk)
             record.outcomes.add(chunk, result)
 
-        kind = f"rollout of {call.nstep} steps"
+        kind = f"rollout of {call.nstep} steps {call.sim.number}"
         self._run(_pool_worker.rollout, Chunks(call.batch), shared, send, receive, kind)
         record.chunks.sort(key=lambda x: x.begin)
         trajectory = PoolTrajectory(self._require_sim("rollout"), record, True, call.xfrc_applied)
@@ -158,7 +158,8 @@ class Pool:
             out.add(chunk, {str(i): x for i, x in enumerate(result)})
 
         shared = {"sim": call.sim, "common": call.common}
-        self._run(_pool_worker.linearize, Chunks(call.batch), shared, send, receive, "linearize")
+        kind = f"linearize {call.sim.number}"
+        self._run(_pool_worker.linearize, Chunks(call.batch), shared, send, receive, kind)
         return tuple(out.arrays.values())
 
     def value_and_gradient(
@@ -223,7 +224,7 @@ class Pool:
             shared,
             send,
             receive,
-            f"gradient of {call.nstep} steps",
+            f"gradient of {call.nstep} steps {call.sim.number}",
         )
         report_warnings(record, call.batch)
         _report_failures(trajectory, record)
