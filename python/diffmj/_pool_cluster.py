@@ -354,13 +354,14 @@ def _of_user(error: RayTaskError, chunk: Chunk, things: str) -> BaseException:
     if not isinstance(cause, BaseException):
         return error
     if not isinstance(cause, Error):
-        cause.add_note(f"on a worker, {things} {chunk}:\n{error.traceback_str}")
+        cause.add_note(f"on a worker, {things} {chunk}:\n{error}")
     return cause
 
 
 def _ran_out_of_memory(error: RayError) -> bool:
-    text = str(error)
-    return isinstance(error, ray.exceptions.OutOfMemoryError) or "OOM" in text
+    # an actor that Ray ended so says it in its message alone
+    known = isinstance(error, ray.exceptions.OutOfMemoryError)
+    return known or "NODE_OUT_OF_MEMORY" in str(error)
 
 
 def _out_of_memory(chunk: Chunk, things: str, why: str) -> OutOfMemoryError:

@@ -20,7 +20,9 @@ from conftest import CUBE, DIVERGES, PENDULUM, SLIDER, ZOO, fallen
 if "DIFFMJ_REQUIRE_RAY" not in os.environ:
     pytest.importorskip("ray", reason="no Ray here: make test-ray runs these tests")
 
-os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # on a machine that is busy
+# on a machine that is busy
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
+os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")
 
 import diffmj.ray
 import ray
@@ -278,7 +280,7 @@ def test_a_chunk_that_kills_every_worker_is_named(cluster):
         return height(traj)
 
     with diffmj.ray.Pool(diffmj.Simulator(CUBE), chunk=4) as pool:
-        with pytest.raises(diffmj.Error, match=r"rollouts 8 to \d+: 3 workers died .*Pool\(chunk="):
+        with pytest.raises(diffmj.Error, match=r"(?s)rollouts 8( to \d+)?: 3 workers died"):
             pool.value_and_gradient(fatal, qvel=throws(16), nstep=2)
         # the pool goes on
         values, _ = pool.value_and_gradient(height, qvel=throws(16), nstep=2)
@@ -337,9 +339,10 @@ def test_models_are_shipped_once_and_trajectories_are_forgotten(cluster):
         trajectories = [pool.rollout(qvel=throws(32), nstep=2) for _ in range(3)]
         # the simulator once, and what the rollouts of a call share once for each call
         assert max(more("loads")) <= 1 + 3
-        assert sum(more("kept")) == 3 * 16
+        kept = sum(len(x._record.chunks) for x in trajectories)
+        assert sum(more("kept")) == kept >= 3 * 16
         pool.value_and_gradient(height, qvel=throws(32), nstep=2)
-        assert sum(more("kept")) == 3 * 16
+        assert sum(more("kept")) == kept
         del trajectories
         gc.collect()
         assert more("kept") == [0, 0] and max(more("shared")) <= 1
@@ -351,22 +354,22 @@ def anonymous() -> float:
     return int(re.search(r"RssAnon:\s+(\d+) kB", text)[1]) / 1024
 
 
-def test_the_memory_of_the_driver_is_flat(cube_pool):
-    qvel, nstep = throws(2000), 50
+def test_the_memory_of_the_driver_is_flat(cluster):
+    n, nstep = 2000, 100
+    qpos = np.random.default_rng(0).standard_normal((n, 1))
+    with diffmj.ray.Pool(diffmj.Simulator(PENDULUM)) as pool:
 
-    def gradient():
-        traj = cube_pool.rollout(qvel=qvel, nstep=nstep)
-        bar = np.zeros((2000, 7))
-        bar[:, 2] = traj.row("qpos")[:, 2]
-        return traj.backward(final={"qpos": bar}, sum=True)
+        def gradient() -> diffmj.Gradient:
+            traj = pool.rollout(qpos=qpos, nstep=nstep)
+            return traj.backward(final={"qpos": traj.row("qpos")}, sum=True)
 
-    first = gradient()
-    before = anonymous()
-    for _ in range(5):
-        again = gradient()
-    assert_same(again, first)
-    # the states alone of one batch are 2000 * 51 * 13 * 8 bytes = 10.6 MB
-    assert anonymous() - before < 5
+        first = gradient()
+        before = anonymous()
+        for _ in range(10):
+            again = gradient()
+        assert_same(again, first)
+        # the states alone of ten batches are 10 * 2000 * 101 * 2 * 8 bytes = 32 MB
+        assert anonymous() - before < 8
 
 
 ARM = """<mujoco><option timestep="0.005"/><worldbody>
