@@ -3,12 +3,14 @@ of one process and by workers of a local Ray cluster on the same cores, in turns
 
     PYTHONPATH=build/python .venv-ray/bin/python bench/ray_pool.py
 
-Options: --batch 10000, --nstep 50, --repeat 5, --cores 2. It prints ratios of
-throughputs (least times), the memory of the driver, the cost of a chunk, and what the model of
-docs/ray.md says about one and two workers beside what they took.
+Options: --batch 10000, --nstep 50, --repeat 5, --cores 2, --cpu (processor time of all processes
+together, Ray's own included, for a machine that is busy). It prints ratios of throughputs (least
+times), the memory of the driver and the cost of a chunk; by the wall clock also what the model of
+docs/ray.md says about two workers, from the time of one, beside what they took.
 """
 
 import argparse
+import os
 import re
 import time
 from collections.abc import Callable
@@ -44,20 +46,44 @@ def driver_memory() -> float:
     return int(re.search(r"RssAnon:\s+(\d+) kB", text)[1]) / 1024
 
 
-def least(ways: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
-    """Least seconds of each, in turns; the first turn does not count."""
+def processor_time() -> float:
+    """Seconds of this process and of all that it started: Ray's own and the workers."""
+    parents, times = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        parents[int(path.name)] = int(fields[1])
+        times[int(path.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def is_ours(pid: int) -> bool:
+        while pid > 1 and pid != os.getpid():
+            pid = parents.get(pid, 0)
+        return pid == os.getpid()
+
+    return sum(x for pid, x in times.items() if is_ours(pid))
+
+
+def least(
+    ways: dict[str, Callable[[], object]], repeat: int, clock: Callable[[], float]
+) -> tuple[dict[str, float], dict[str, object]]:
+    """Least seconds of each, in turns, and what each returned in the first turn, which does not
+    count."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for i in range(repeat + 1):
+    first = {name: run() for name, run in ways.items()}
+    for _ in range(repeat):
         for name, run in ways.items():
-            begin = time.perf_counter()
+            begin = clock()
             run()
-            if i > 0:
-                times[name].append(time.perf_counter() - begin)
-    return {name: min(x) for name, x in times.items()}
+            times[name].append(clock() - begin)
+    return {name: min(x) for name, x in times.items()}, first
 
 
 def start(cores: int) -> None:
+    os.environ["RAY_worker_niceness"] = "0"  # as threads; Ray's default is 15
     ray.init(
+        address="local",
         num_cpus=cores,
         include_dashboard=False,
         logging_level="error",
@@ -71,6 +97,7 @@ def main() -> None:
     parser.add_argument("--nstep", type=int, default=50)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true")
     options = parser.parse_args()
     n, nstep, cores = options.batch, options.nstep, options.cores
     qvel = 0.5 * np.random.default_rng(0).standard_normal((n, 6))
@@ -96,43 +123,45 @@ def main() -> None:
         return pool.value_and_gradient(height, qvel=qvel, nstep=nstep, only=["qvel"])[1].qvel
 
     sim = diffmj.Simulator(CUBE)
-    start(1)
-    with diffmj.ray.Pool(sim, threads=1) as pool:
-        one = least({"thread": lambda: threads(1), "worker": fused}, options.repeat)
-    ray.shutdown()
+    clock = processor_time if options.cpu else time.perf_counter
+    if not options.cpu:
+        start(1)
+        with diffmj.ray.Pool(sim, threads=1) as pool:
+            one, _ = least({"thread": lambda: threads(1), "worker": fused}, options.repeat, clock)
+        ray.shutdown()
 
     start(cores)
     with diffmj.ray.Pool(sim, threads=1) as pool:
         while len(pool.workers) < cores:
             time.sleep(0.1)
-        expected = threads(cores)
-        assert np.array_equal(handles(), expected)
-        assert np.array_equal(fused(), expected)
-        before = driver_memory()
         ways = {
             "threads": lambda: threads(cores),
             "value_and_gradient": fused,
             "rollout and backward": handles,
         }
-        found = least(ways, options.repeat)
+        before = driver_memory()
+        found, first = least(ways, options.repeat, clock)
         after = driver_memory()
+        for x in first.values():
+            assert np.array_equal(x, first["threads"])  # the same bits
+        kind = "s of processor time" if options.cpu else "s"
         print(f"{n} rollouts of {nstep} steps with gradients on {cores} cores")
         for name, seconds in found.items():
             ratio = found["threads"] / seconds
-            print(f"  {name:22s}{seconds:7.3f} s  {n / seconds:7.0f} per s  ratio {ratio:.3f}")
-        print(f"memory of the driver: {before:.0f} MB before, {after:.0f} MB after")
+            print(f"  {name:22s}{seconds:7.3f} {kind}  ratio {ratio:.3f}", flush=True)
+        print(f"memory of the driver: {before:.0f} MB before, {after:.0f} MB after", flush=True)
         chunks = 500
-        empty = least({"": lambda: pool.map(lambda sim, x: None, range(chunks))}, options.repeat)[
-            ""
-        ]
-        print(f"a chunk without work: {1e3 * empty / chunks:.2f} ms of the driver")
-        print(f"one thread: {one['thread']:.3f} s; one worker: {one['worker']:.3f} s")
-        model = one["worker"] / cores
-        print(
-            f"{cores} workers by the model: {model:.3f} s; measured: "
-            f"{found['value_and_gradient']:.3f} s, {found['value_and_gradient'] / model:.2f} times"
-        )
+        empty = {"": lambda: pool.map(lambda sim, x: None, range(chunks))}
+        seconds = least(empty, options.repeat, clock)[0][""] / chunks
+        print(f"a chunk without work: {1e3 * seconds:.2f} m{kind}")
     ray.shutdown()
+    if not options.cpu:
+        model, measured = one["worker"] / cores, found["value_and_gradient"]
+        print(f"one thread: {one['thread']:.3f} s; one worker: {one['worker']:.3f} s")
+        print(
+            f"{cores} workers by the model: {model:.3f} s; measured: {measured:.3f} s, "
+            f"{measured / model:.2f} times"
+        )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ if "DIFFMJ_REQUIRE_RAY" not in os.environ:
 # on a machine that is busy
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
 os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")
+os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default is 15
 
 import diffmj.ray
 import ray
@@ -355,7 +356,7 @@ def anonymous() -> float:
 
 
 def test_the_memory_of_the_driver_is_flat(cluster):
-    n, nstep = 2000, 100
+    n, nstep = 500, 100
     qpos = np.random.default_rng(0).standard_normal((n, 1))
     with diffmj.ray.Pool(diffmj.Simulator(PENDULUM)) as pool:
 
@@ -368,8 +369,8 @@ def test_the_memory_of_the_driver_is_flat(cluster):
         for _ in range(10):
             again = gradient()
         assert_same(again, first)
-        # the states alone of ten batches are 10 * 2000 * 101 * 2 * 8 bytes = 32 MB
-        assert anonymous() - before < 8
+        # the states alone of ten batches are 10 * 500 * 101 * 2 * 8 bytes = 8 MB
+        assert anonymous() - before < 4
 
 
 ARM = """<mujoco><option timestep="0.005"/><worldbody>
