@@ -69,8 +69,8 @@ test-smoke: build ## a few tests of every part, for another release of MuJoCo
 # PyTorch is large: its environment is apart, and make clean-torch removes it
 VENV_TORCH := .venv-torch$(SUFFIX)
 
-$(VENV_TORCH)/.ready: $(VENV)/.ready scripts/setup_torch.sh scripts/requirements-torch.txt
-	scripts/setup_torch.sh $(VENV) $(VENV_TORCH)
+$(VENV_TORCH)/.ready: $(VENV)/.ready scripts/setup_extra.sh scripts/requirements-torch.txt
+	scripts/setup_extra.sh $(VENV) $(VENV_TORCH) scripts/requirements-torch.txt
 	@touch $@
 
 TORCH_TESTS = tests/python/test_torch.py tests/python/test_package.py::test_examples_with_pytorch
@@ -82,6 +82,17 @@ test-torch: package $(VENV_TORCH)/.ready ## the tests of diffmj.torch, with PyTo
 .PHONY: clean-torch
 clean-torch: ## remove the environment with PyTorch
 	rm -rf $(VENV_TORCH)
+
+# so is that of Ray, which nothing else here needs
+VENV_RAY := .venv-ray$(SUFFIX)
+
+$(VENV_RAY)/.ready: $(VENV)/.ready scripts/setup_extra.sh scripts/requirements-ray.txt
+	scripts/setup_extra.sh $(VENV) $(VENV_RAY) scripts/requirements-ray.txt
+	@touch $@
+
+.PHONY: test-ray
+test-ray: package $(VENV_RAY)/.ready ## the tests of diffmj.ray, on a cluster of two nodes on this machine
+	DIFFMJ_REQUIRE_RAY=1 PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_RAY)/bin/python -m pytest tests/python/test_ray.py
 
 RUN = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m
 

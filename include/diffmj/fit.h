@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,23 @@ struct ResidualLoss {
 ResidualLoss::Kind residual_loss_from_name(const std::string& name);
 const char* residual_loss_name(ResidualLoss::Kind kind);
 
+// A segment simulated with a model.
+struct SegmentValue {
+  bool ok = false;      // its rollout came to its end
+  std::string message;  // if not: why
+  double loss = 0;      // Σ ½ weight residual², or of the other loss
+  // Gradient of the loss in fields of mjModel, if requested.
+  std::map<std::string, std::vector<double>> params;
+};
+// One value per segment, which does not depend on the other segments. fields: in which gradients
+// are computed, if gradient is true. Throws RolloutError if a gradient is not finite, and
+// Interrupted.
+[[nodiscard]] std::vector<SegmentValue> segment_values(const Model& model,
+                                                       std::span<const Segment* const> segments,
+                                                       const ResidualLoss& loss, bool gradient,
+                                                       const std::vector<std::string>& fields,
+                                                       const RolloutOptions& options = {});
+
 // The mean over segments of Σ ½ weight residual² (Target), or of Σ ½ s² ρ(weight residual² / s²),
 // as a function of parameters.
 class Objective {
@@ -58,6 +76,13 @@ class Objective {
   [[nodiscard]] Value evaluate(std::span<const double> theta, bool gradient = true,
                                std::span<const int> which = {},
                                const RolloutOptions& options = {}) const;
+  // Computes the values of segments elsewhere, for example on other machines, by segment_values();
+  // which: numbers of segments. evaluate() calls it on its own thread and takes the sums. Empty: on
+  // threads here.
+  using Elsewhere = std::function<std::vector<SegmentValue>(
+      const Model& model, std::span<const int> which, bool gradient,
+      const std::vector<std::string>& fields)>;
+  void evaluate_by(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
 
   // Residuals r of all segments, each times the square root of its weight; those of weight 0 are
   // left out. With a loss other than kLinear they are ±s √ρ(r²/s²), so that half their squares are
@@ -88,6 +113,7 @@ class Objective {
   std::shared_ptr<const ParametricModel> family_;
   std::shared_ptr<const std::vector<Segment>> segments_;
   ResidualLoss loss_;
+  Elsewhere elsewhere_;
 };
 
 struct FitBounds {

@@ -47,6 +47,19 @@ enum class Noise { kWhite, kPink, kBrown };
 const char* noise_name(Noise noise);  // "white", "pink", "brown"
 Noise noise_from_name(const std::string& name);
 
+// The cost of decision variables.
+struct PlanValue {
+  bool ok = false;  // the rollout came to its end, and cost (and gradient) are finite
+  double cost = 0;
+  std::vector<double> terms;     // their shares of it
+  std::vector<double> gradient;  // in the decision variables, if requested; else what was there
+  std::string message;           // if not ok
+};
+// Writes the values of several decision variables, one each, for rollouts from this start.
+using PlanEvaluate =
+    std::function<void(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                       bool gradient, std::span<PlanValue> out)>;
+
 struct PlanOptions {
   PlanMethod method = PlanMethod::kGradient;
   int horizon = 100;                    // steps of the planning model
@@ -103,6 +116,12 @@ struct PlanOptions {
 
   unsigned seed = 0;
   std::optional<int> nthread = {};  // none: one per core. Results do not depend on it.
+  // Evaluates the rollouts of an iteration elsewhere, for example on other machines, each of which
+  // has a planner with the same model, cost and options and calls Planner::evaluate(). It is called
+  // on the thread that plans. If it throws Interrupted, the plan ends
+  // with the best so far; other exceptions are passed on. Empty: on nthread threads here. Not for
+  // kIlqr; the iterations of iLQR in kHybrid run here.
+  PlanEvaluate evaluate = {};
 };
 
 struct PlanIteration {
@@ -175,6 +194,13 @@ class Planner {
   // Throws RolloutError if every rollout diverged, Interrupted if it was interrupted before the
   // first iteration was complete, and what rollout() throws if an input is wrong.
   Plan plan(const RolloutInput& start, const PlanRun& run = {});
+
+  // Values of decision variables (Plan::variables) from this state, on nthread threads here. They
+  // do not depend on which of them are evaluated together, if the cost has no own part. Plans that
+  // follow are not changed by it. Throws InputError on a wrong size, and Interrupted.
+  void evaluate(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                bool gradient, std::span<PlanValue> out,
+                const std::function<bool()>& interrupted = {});
 
   // The effort of the next plan relative to a usual one: PlanOptions::first_effort, or 1.
   double next_effort() const;

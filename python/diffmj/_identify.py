@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from ._option_values import filled, to_pair
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
+
+if TYPE_CHECKING:
+    from .ray import Pool
 
 _METHODS = ("adam", "lm", "lbfgs")
 
@@ -47,6 +50,7 @@ def identify(
     estimate_starts: bool = False,
     errors: bool = True,
     nthread: int | None = None,
+    pool: Pool | None = None,
     simulator: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -94,6 +98,8 @@ def identify(
             short fit. If False, they are NaN.
         nthread: number of threads; None: one per core. Results do not depend on it. A function that
             builds models is called only from the calling thread.
+        pool: a `diffmj.ray.Pool`, whose workers simulate the segments of "adam" and "lbfgs" instead
+            of threads, with the same bits. Standard errors are computed on threads here.
         simulator: arguments of `Simulator`: integrator, cfd, ...
         checkpoint: path of a file that "adam" and "lm" write every second and at the end.
         resume: continue from the checkpoint, if it exists: "adam" as if it had not been stopped,
@@ -135,6 +141,11 @@ def identify(
         method = options.method
     if method not in _METHODS:
         raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
+    if pool is not None and method == "lm":
+        raise InputError(
+            f"{who}: method 'lm' runs on threads; use 'adam' or 'lbfgs' with a pool, or leave the "
+            "pool out"
+        )
     if isinstance(model, ParametricSimulator):
         if start is not None or simulator is not None:
             raise InputError(f"{who}: start and simulator belong to the ParametricSimulator")
@@ -159,7 +170,10 @@ def identify(
                 "or another rule"
             )
         weighting = filled(who, _diffmj.ResidualLoss(), {"kind": loss, "scale": loss_scale})
-        return _diffmj.Objective(family._family, [x._record for x in cut], weighting)
+        out = _diffmj.Objective(family._family, [x._record for x in cut], weighting)
+        if pool is not None:
+            out.evaluate_by(pool._segment_values(family._base, cut, (weighting.kind, weighting.scale)))
+        return out
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None

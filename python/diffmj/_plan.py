@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,16 @@ from ._option_values import field_names, filled, reject_unknown, to_pair
 from ._simulator import Simulator
 from .view import LiveView
 
+if TYPE_CHECKING:
+    from .ray import Pool
+
 _DECISIONS = ("ctrl", "qfrc_applied", "qvel")
 # the options with a keyword of the same name: not those of decide and betas
 _OPTION_NAMES = field_names(_diffmj.PlanOptions) - {
-    "beta1", "beta2", "controls", "forces", "velocity",
+    "beta1", "beta2", "controls", "forces", "velocity", "evaluate_by",
 }  # fmt: skip
+# the arguments that a planner on another machine does not get
+_NOT_SHIPPED = ("self", "sim", "cost", "nthread", "pool", "unknown")
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ class Planner:
         velocity_scale: float | None = None,
         seed: int | None = None,
         nthread: int | None = None,
+        pool: Pool | None = None,
         **unknown: NoReturn,
     ):
         """
@@ -193,13 +199,17 @@ class Planner:
             force_limit: bound of qfrc_applied; default: no bound.
             seed: the same seed gives the same plan, for any number of threads; default 0.
             nthread: number of threads; default: the simulator's.
+            pool: a `diffmj.ray.Pool`, whose workers evaluate samples and gradients instead of
+                threads, with the same bits. Not for "ilqr". It pays where an iteration has many
+                rollouts, or long ones.
 
         Raises:
             InputError: an option is out of range, or a term does not fit the model.
             UnsupportedError: a sensor in the cost has no derivative, or "ilqr" has an own cost.
         """
-        given = {name: value for name, value in locals().items() if name in _OPTION_NAMES}
-        reject_unknown("Planner", unknown, {*_OPTION_NAMES, "sim", "cost", "decide", "betas"})
+        arguments = {name: value for name, value in locals().items() if name not in _NOT_SHIPPED}
+        given = {name: value for name, value in arguments.items() if name in _OPTION_NAMES}
+        reject_unknown("Planner", unknown, {*_OPTION_NAMES, "sim", "cost", "decide", "betas", "pool"})
         given["nthread"] = sim.nthread if nthread is None else to_threads("Planner", nthread)
         if betas is not None:
             given["beta1"], given["beta2"] = to_pair("Planner", "betas", betas)
@@ -217,6 +227,8 @@ class Planner:
         self._options = options
         self._sim = sim
         sim._require_one_model("Planner")
+        if pool is not None:
+            options.evaluate_by(pool._plan_values(sim, self._cost, arguments))
         self._planner = _diffmj.Planner(sim._model, bound, options)
 
     @property

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import Array
+from ._errors import InputError
+from ._tree_sum import tree_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,3 +151,23 @@ class Gradient:
     xfrc_applied: Array | None
     params: dict[str, Array]
     statistics: dict[str, Any] = field(default_factory=dict)
+
+    def sum(self) -> Gradient:
+        """The sum over the batch, for inputs that its rollouts share. It is NaN if a rollout
+        failed. Sums are taken as a binary tree over the numbers of the rollouts, so that
+        `diffmj.ray.PoolTrajectory.backward(sum=True)` has the same bits.
+
+        Raises:
+            InputError: the gradient is of a single rollout.
+        """
+        if self.qpos.ndim == 1:
+            raise InputError("Gradient.sum: the gradient is of a single rollout, expected a batch")
+        return Gradient(
+            **{x: tree_sum(getattr(self, x)) for x in _ARRAYS},
+            xfrc_applied=None if self.xfrc_applied is None else tree_sum(self.xfrc_applied),
+            params={name: tree_sum(x) for name, x in self.params.items()},
+            statistics={name: sum(x) for name, x in self.statistics.items()},
+        )
+
+
+_ARRAYS = ("qpos", "qpos_tangent", "qvel", "act", "ctrl", "qfrc_applied")

@@ -404,49 +404,75 @@ class Trajectory:
                 rollouts, whose gradients are NaN.
             KeyboardInterrupt: Ctrl-C.
         """
-        sim = self._sim
-        given = {
-            "qpos": qpos,
-            "qpos_tangent": qpos_tangent,
-            "qvel": qvel,
-            "act": act,
-            "xpos": xpos,
-            "xquat": xquat,
-            "site_xpos": site_xpos,
-            "subtree_com": subtree_com,
-            "geom_xpos": geom_xpos,
-            "xmat": xmat,
-            "site_xmat": site_xmat,
-            "geom_xmat": geom_xmat,
-            "body_linvel": body_linvel,
-            "body_angvel": body_angvel,
-            "site_linvel": site_linvel,
-            "site_angvel": site_angvel,
-            "sensordata": self._sensor_cotangents(sensordata),
-        }
+        names = _parameters(params)
+        out = self._pull_back(
+            *self._cotangents(
+                qpos=qpos,
+                qpos_tangent=qpos_tangent,
+                qvel=qvel,
+                act=act,
+                xpos=xpos,
+                xquat=xquat,
+                site_xpos=site_xpos,
+                subtree_com=subtree_com,
+                sensordata=sensordata,
+                efc_force=efc_force,
+                geom_xpos=geom_xpos,
+                xmat=xmat,
+                site_xmat=site_xmat,
+                geom_xmat=geom_xmat,
+                body_linvel=body_linvel,
+                body_angvel=body_angvel,
+                site_linvel=site_linvel,
+                site_angvel=site_angvel,
+                final=final,
+            ),
+            names,
+        )
+        return self._gradient(out, names, single=not self._batched)
+
+    def _cotangents(
+        self, *, sensordata: Any = None, efc_force: Any = None, final: Any = None, **given: Any
+    ) -> tuple[dict[str, Array], bool, list[dict[int, Array]]]:
+        """The arguments of `backward`, checked: rows by name, whether they are of the last state
+        alone, and those of forces."""
+        for name in given:
+            if name not in _ROWS:
+                raise InputError(
+                    f"backward: there is no {name!r}, expected names among {', '.join(_ROWS)}"
+                )
+        given["sensordata"] = self._sensor_cotangents(sensordata)
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
         last = self._final_cotangents(final)
         if not rows and not last and efc_force is None:
             raise InputError(
-                f"backward: give at least one of {', '.join(given)}, final and efc_force"
+                f"backward: give at least one of {', '.join(_ROWS)}, final and efc_force"
             )
         final_row = bool(last) and not rows
-        names = _parameters(params)
         forces = [] if efc_force is None else self._force_cotangents(efc_force)
+        return last if final_row else self._with_last(rows, last), final_row, forces
+
+    def _pull_back(
+        self,
+        rows: dict[str, Array],
+        final_row: bool,
+        forces: list[dict[int, Array]],
+        names: list[str],
+    ) -> _diffmj.GradientBatch:
+        sim = self._sim
         cotangents = _diffmj.CotangentArrays(
-            last if final_row else self._with_last(rows, last),
-            final_row=final_row,
-            efc_force=forces,
-            nstep=self.nstep,
-            params=names,
+            rows, final_row=final_row, efc_force=forces, nstep=self.nstep, params=names
         )
         if self._batched:
-            out = _diffmj.rollout_pullback_batch(
+            return _diffmj.rollout_pullback_batch(
                 sim._model, self._record, cotangents, nthread=sim.nthread, models=sim._models
             )
-        else:
-            out = _diffmj.rollout_pullback(sim._model, self._record, cotangents)
+        return _diffmj.rollout_pullback(sim._model, self._record, cotangents)
 
+    def _gradient(self, out: _diffmj.GradientBatch, names: list[str], single: bool) -> Gradient:
+        """Arrays in the user's shapes, and warnings at the caller of the caller. single: without
+        the dimension of the batch; arrays that are None were left out."""
+        sim = self._sim
         failed = [i for i, ok in enumerate(self._record.ok) if ok and out.message[i]]
         if failed:
             shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
@@ -454,7 +480,7 @@ class Trajectory:
                 f"gradients of {len(failed)} of {self.batch} rollouts are NaN (rollout {shown}); "
                 f"the first: {out.message[failed[0]]}",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
         capped, evaluations = int(np.sum(out.cfd_capped)), int(np.sum(out.cfd_evaluations))
@@ -464,18 +490,21 @@ class Trajectory:
                 "max_contacts, and only the nearest were kept; use a larger max_contacts, or a "
                 "smaller width",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
-        def shaped(x: Array, *shape: int) -> Array:
-            return self._array(x.reshape(len(x), *shape))
+        def shaped(x: Array | None, *shape: int) -> Any:
+            if x is None:
+                return None
+            x = x.reshape(len(x), *shape)
+            return x[0] if single else x
 
         nstep = self.nstep
         return Gradient(
-            qpos=self._array(out.qpos),
-            qpos_tangent=self._array(out.qpos_tangent),
-            qvel=self._array(out.qvel),
-            act=self._array(out.act),
+            qpos=shaped(out.qpos, sim.nq),
+            qpos_tangent=shaped(out.qpos_tangent, sim.nv),
+            qvel=shaped(out.qvel, sim.nv),
+            act=shaped(out.act, sim.na),
             ctrl=shaped(out.ctrl, nstep, sim.nu),
             qfrc_applied=shaped(out.qfrc_applied, nstep, sim.nv),
             xfrc_applied=(
@@ -483,7 +512,7 @@ class Trajectory:
             ),
             params={name: shaped(out.param(name), *self._parameter_shape(name)) for name in names},
             statistics={
-                word: x if self._batched else x[0]
+                word: x[0] if single else x
                 for word, x in (
                     ("recomputed", out.nrecomputed),
                     ("accepted", out.naccepted),

@@ -6,6 +6,7 @@
 #include "bind.h"
 #include "diffmj/fit.h"
 #include "diffmj/fit_report.h"
+#include "elsewhere.h"
 
 namespace diffmj::python {
 namespace {
@@ -109,6 +110,12 @@ void bind_fit(nb::module_& m) {
           "family"_a, "segments"_a, "loss"_a)
       .def_prop_ro("nsegment", &Objective::nsegment)
       .def(
+          "evaluate_by",
+          [](Objective& x, const nb::object& function) {
+            x.evaluate_by(segments_elsewhere(function));
+          },
+          "function"_a, "Segments are simulated by this function.")
+      .def(
           "evaluate",
           [](const Objective& objective, const Numbers& theta, bool gradient,
              std::optional<int> nthread) {
@@ -206,6 +213,52 @@ void bind_fit(nb::module_& m) {
             return out;
           },
           "start"_a, "bounds"_a, "options"_a, "progress"_a.none());
+
+  m.def(
+      "segment_values",
+      [](const Model& model, const std::vector<Segment>& segments, const std::string& loss,
+         double scale, bool gradient, const std::vector<std::string>& fields, int nthread) {
+        Signals signals;
+        std::vector<const Segment*> all;
+        for (const Segment& x : segments) all.push_back(&x);
+        std::vector<SegmentValue> values = signals.run([&] {
+          return segment_values(model, all, {residual_loss_from_name(loss), scale}, gradient,
+                                fields, signals.options(nthread));
+        });
+        const size_t n = values.size();
+        std::vector<bool> ok;
+        std::vector<double> losses;
+        std::vector<std::string> message;
+        std::map<std::string, std::vector<double>> rows;
+        std::map<std::string, size_t> width;
+        for (const SegmentValue& x : values) {
+          for (const auto& [name, numbers] : x.params) width[name] = numbers.size();
+        }
+        for (const SegmentValue& x : values) {
+          ok.push_back(x.ok);
+          losses.push_back(x.loss);
+          message.push_back(x.message);
+          // of a rollout that failed NaN
+          for (const auto& [name, size] : width) {
+            std::vector<double>& to = rows[name];
+            if (x.ok) {
+              const std::vector<double>& from = x.params.at(name);
+              to.insert(to.end(), from.begin(), from.end());
+            } else {
+              to.insert(to.end(), size, std::numeric_limits<double>::quiet_NaN());
+            }
+          }
+        }
+        std::map<std::string, Array> params;
+        for (auto& [name, numbers] : rows) {
+          params.emplace(name, new_array(std::move(numbers), {n, width[name]}));
+        }
+        return std::tuple<std::vector<bool>, std::vector<double>, std::vector<std::string>,
+                          std::map<std::string, Array>>(std::move(ok), std::move(losses),
+                                                        std::move(message), std::move(params));
+      },
+      "model"_a, "segments"_a, "loss"_a, "scale"_a, "gradient"_a, "fields"_a, "nthread"_a,
+      "ok, losses, messages, and gradients by field.");
 }
 
 }  // namespace diffmj::python

@@ -7,6 +7,7 @@
 #include "bind.h"
 #include "diffmj/mpc.h"
 #include "diffmj/plan.h"
+#include "elsewhere.h"
 #include "plan_own.h"
 
 namespace diffmj::python {
@@ -145,7 +146,10 @@ void bind_planner(nb::module_& m) {
       DIFFMJ_OPTION(PlanOptions, starts) DIFFMJ_OPTION(PlanOptions, samples)
       DIFFMJ_OPTION(PlanOptions, sigma) DIFFMJ_OPTION(PlanOptions, elites)
       DIFFMJ_OPTION(PlanOptions, refined) DIFFMJ_OPTION(PlanOptions, seed)
-      DIFFMJ_OPTION(PlanOptions, regularization) DIFFMJ_OPTION(PlanOptions, nthread);
+      DIFFMJ_OPTION(PlanOptions, regularization) DIFFMJ_OPTION(PlanOptions, nthread)
+      .def("evaluate_by", [](PlanOptions& x, const nb::object& function) {
+        x.evaluate = plan_evaluate(function);
+      }, "function"_a, "Rollouts are evaluated by this function.");
   // clang-format on
 
   nb::class_<PlanIteration>(m, "PlanIteration", "An iteration of a plan.")
@@ -192,6 +196,46 @@ void bind_planner(nb::module_& m) {
             return signals.run_until([&] { return planner.plan(inputs.at(0), run); });
           },
           "inputs"_a, "progress"_a.none())
+      .def(
+          "evaluate",
+          [](Planner& planner, const InputArrays& start, const RowArray& variables, bool gradient) {
+            Signals signals;
+            const size_t n = variables.shape(0);
+            std::vector<std::vector<double>> z;
+            for (size_t i = 0; i < n; i++) {
+              const double* begin = variables.data() + i * variables.shape(1);
+              z.emplace_back(begin, begin + variables.shape(1));
+            }
+            std::vector<PlanValue> values(n);
+            signals.run([&] {
+              planner.evaluate(start.at(0), z, gradient, values, [&] { return signals.raised(); });
+              return true;
+            });
+            // of a rollout that failed NaN
+            const double nan = std::numeric_limits<double>::quiet_NaN();
+            std::vector<bool> ok;
+            std::vector<double> cost, terms, gradients;
+            std::vector<std::string> message;
+            const size_t nterm = static_cast<size_t>(planner.cost().nterm()),
+                         size = gradient ? variables.shape(1) : 0;
+            for (PlanValue& x : values) {
+              const auto add = [&](std::vector<double>& from, size_t count,
+                                   std::vector<double>& to) {
+                if (!x.ok) from.assign(count, nan);
+                to.insert(to.end(), from.begin(), from.end());
+              };
+              ok.push_back(x.ok);
+              cost.push_back(x.ok ? x.cost : nan);
+              message.push_back(x.message);
+              add(x.terms, nterm, terms);
+              if (gradient) add(x.gradient, size, gradients);
+            }
+            return std::tuple<std::vector<bool>, Array, Array, Array, std::vector<std::string>>(
+                std::move(ok), new_array(std::move(cost), {n, 1}),
+                new_array(std::move(terms), {n, nterm}), new_array(std::move(gradients), {n, size}),
+                std::move(message));
+          },
+          "start"_a, "variables"_a, "gradient"_a, "ok, costs, terms, gradients, messages.")
       .def("shift", &Planner::shift, "seconds"_a)
       .def("reset", &Planner::reset);
 }

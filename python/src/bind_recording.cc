@@ -1,6 +1,12 @@
 // include/diffmj/recording.h
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+
+#include <array>
+#include <cstring>
+#include <tuple>
 
 #include "bind.h"
 #include "diffmj/recording.h"
@@ -79,6 +85,55 @@ auto state_rows(std::vector<double> State::*member) {
   };
 }
 
+// For pickle: numbers as bytes, all bits.
+nb::bytes bytes_of(const std::vector<double>& x) {
+  return nb::bytes(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
+}
+std::vector<double> doubles_of(const nb::bytes& x) {
+  std::vector<double> out(x.size() / sizeof(double));
+  std::memcpy(out.data(), x.c_str(), out.size() * sizeof(double));
+  return out;
+}
+
+using TargetState =
+    std::tuple<std::string, std::string, std::array<int, 3>, bool, nb::bytes, nb::bytes>;
+using SegmentState =
+    std::tuple<std::array<int, 4>, double, std::array<nb::bytes, 4>, std::vector<TargetState>>;
+
+SegmentState segment_state(const Segment& s) {
+  std::vector<TargetState> targets;
+  for (const Target& t : s.targets) {
+    targets.emplace_back(t.name, t.observable, std::array{t.offset, t.width, t.nweight},
+                         t.quaternion, bytes_of(t.values), bytes_of(t.weights));
+  }
+  return {{s.recording, s.first, s.length, s.substeps},
+          s.start.time,
+          {bytes_of(s.start.qpos), bytes_of(s.start.qvel), bytes_of(s.start.act), bytes_of(s.ctrl)},
+          std::move(targets)};
+}
+
+Segment segment_of(const SegmentState& state) {
+  const auto& [where, time, numbers, targets] = state;
+  Segment out{
+      .recording = where[0],
+      .first = where[1],
+      .length = where[2],
+      .substeps = where[3],
+      .start = {time, doubles_of(numbers[0]), doubles_of(numbers[1]), doubles_of(numbers[2])},
+      .ctrl = doubles_of(numbers[3])};
+  for (const auto& [name, observable, sizes, quaternion, values, weights] : targets) {
+    out.targets.push_back({.name = name,
+                           .observable = observable,
+                           .offset = sizes[0],
+                           .width = sizes[1],
+                           .nweight = sizes[2],
+                           .quaternion = quaternion,
+                           .values = doubles_of(values),
+                           .weights = doubles_of(weights)});
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_recording(nb::module_& m) {
@@ -122,7 +177,10 @@ void bind_recording(nb::module_& m) {
       .def_prop_ro("act", state_rows(&State::act), kOwner)
       .def_prop_ro(
           "ctrl", [](const Segment& s) { return rows_of(s.ctrl, s.length * s.substeps); }, kOwner)
-      .def_prop_ro("targets", [](const Segment& s) { return s.targets; });
+      .def_prop_ro("targets", [](const Segment& s) { return s.targets; })
+      .def("__getstate__", &segment_state)
+      .def("__setstate__",
+           [](Segment& s, const SegmentState& state) { new (&s) Segment(segment_of(state)); });
 
   m.def(
       "validate_recording", [](const Recording& x) { validate(x); }, "recording"_a,

@@ -1,17 +1,22 @@
 // Objective: the loss of segments and its gradient in parameters.
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <map>
+#include <numeric>
 
+#include "base/require.h"
 #include "diffmj/error.h"
 #include "diffmj/fit.h"
 #include "identify/residual_loss.h"
 #include "identify/segment_loss.h"
+#include "model/parameters.h"
 
 namespace diffmj {
 namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
+int nstep_of(const Segment& segment) { return segment.length * segment.substeps; }
 
 // The loss of a segment, and its cotangents.
 double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
@@ -36,6 +41,18 @@ double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
   return loss;
 }
 
+// Of values that were computed elsewhere.
+void require_sizes(const Model& model, const std::vector<std::string>& fields,
+                   const SegmentValue& value) {
+  for (const std::string& field : fields) {
+    const auto found = value.params.find(field);
+    const size_t size = found == value.params.end() ? 0 : found->second.size(),
+                 expected = at(parameter_field(field).size(model.mj()));
+    require_size("Objective", ("the gradient in " + field).c_str(), size, expected, expected,
+                 std::to_string(expected));
+  }
+}
+
 }  // namespace
 
 Objective::Objective(ParametricModel family, std::vector<Segment> segments, ResidualLoss loss)
@@ -52,59 +69,99 @@ Objective::Objective(ParametricModel family, std::vector<Segment> segments, Resi
   }
 }
 
-Objective::Value Objective::evaluate(std::span<const double> theta, bool gradient,
-                                     std::span<const int> which,
-                                     const RolloutOptions& options) const {
-  const Model model = family_->at(theta);
-  // by number of steps, in the order of the segments
-  std::map<int, std::vector<int>> groups;
-  const int n = which.empty() ? nsegment() : static_cast<int>(which.size());
-  for (int i = 0; i < n; i++) {
-    const int k = which.empty() ? i : which[at(i)];
-    if (k < 0 || k >= nsegment()) {
-      throw InputError("Objective: there is no segment " + std::to_string(k) + " of " +
-                       std::to_string(nsegment()));
-    }
-    const Segment& segment = (*segments_)[at(k)];
-    groups[segment.length * segment.substeps].push_back(k);
-  }
-  ParametricModel::Jacobian jacobian;
-  if (gradient) jacobian = family_->jacobian(theta, options.nthread);
-
-  Value out;
-  Gradient sum;
-  int count = 0;
+std::vector<SegmentValue> segment_values(const Model& model,
+                                         std::span<const Segment* const> segments,
+                                         const ResidualLoss& loss, bool gradient,
+                                         const std::vector<std::string>& fields,
+                                         const RolloutOptions& options) {
+  std::vector<SegmentValue> out(segments.size());
+  std::map<int, std::vector<size_t>> groups;  // by number of steps
+  for (size_t i = 0; i < segments.size(); i++) groups[nstep_of(*segments[i])].push_back(i);
   for (const auto& [nstep, members] : groups) {
     std::vector<RolloutInput> inputs;
     RolloutOptions run = options;
-    for (const int k : members) {
-      inputs.push_back(segment_input((*segments_)[at(k)]));
-      run.sensors = run.sensors || reads_sensors((*segments_)[at(k)]);
+    for (const size_t i : members) {
+      inputs.push_back(segment_input(*segments[i]));
+      run.sensors = run.sensors || reads_sensors(*segments[i]);
     }
     std::vector<Trajectory> rollouts = rollout_batch(model, inputs, nstep, run);
     std::deque<SegmentCotangents> bars;
     std::vector<Trajectory> good;
-    for (size_t i = 0; i < members.size(); i++) {
-      if (!rollouts[i].ok()) {
-        if (out.nfailed++ == 0) out.message = rollouts[i].message;
+    std::vector<size_t> of;  // the segment of each good rollout
+    for (size_t k = 0; k < members.size(); k++) {
+      SegmentValue& value = out[members[k]];
+      value.ok = rollouts[k].ok();
+      if (!value.ok) {
+        value.message = rollouts[k].message;
         continue;
       }
-      const Segment& segment = (*segments_)[at(members[i])];
+      const Segment& segment = *segments[members[k]];
       if (gradient) bars.emplace_back(model, segment);
-      out.loss += loss_of(model, segment, rollouts[i], loss_, gradient ? &bars.back() : nullptr);
-      count++;
-      if (gradient) good.push_back(std::move(rollouts[i]));
+      value.loss = loss_of(model, segment, rollouts[k], loss, gradient ? &bars.back() : nullptr);
+      if (!gradient) continue;
+      good.push_back(std::move(rollouts[k]));
+      of.push_back(members[k]);
     }
     if (!gradient) continue;
     std::vector<Cotangents> cotangents;
-    for (const SegmentCotangents& bar : bars) cotangents.push_back(bar.view(jacobian.fields()));
-    for (const Gradient& g : rollout_pullback_batch(model, good, cotangents, options)) {
-      if (!g.message.empty()) throw RolloutError("Objective: " + g.message);
-      for (const auto& [name, values] : g.params) {
-        std::vector<double>& to = sum.params[name];
-        to.resize(values.size());
-        for (size_t k = 0; k < values.size(); k++) to[k] += values[k];
-      }
+    for (const SegmentCotangents& bar : bars) cotangents.push_back(bar.view(fields));
+    std::vector<Gradient> gradients = rollout_pullback_batch(model, good, cotangents, options);
+    for (size_t k = 0; k < gradients.size(); k++) {
+      if (!gradients[k].message.empty()) throw RolloutError("Objective: " + gradients[k].message);
+      out[of[k]].params = std::move(gradients[k].params);
+    }
+  }
+  return out;
+}
+
+Objective::Value Objective::evaluate(std::span<const double> theta, bool gradient,
+                                     std::span<const int> which,
+                                     const RolloutOptions& options) const {
+  const Model model = family_->at(theta);
+  std::vector<int> numbers(which.begin(), which.end());
+  if (numbers.empty()) {
+    numbers.resize(segments_->size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+  }
+  std::vector<const Segment*> all;
+  for (const int k : numbers) {
+    if (k < 0 || k >= nsegment()) {
+      throw InputError("Objective: there is no segment " + std::to_string(k) + " of " +
+                       std::to_string(nsegment()));
+    }
+    all.push_back(&(*segments_)[at(k)]);
+  }
+  ParametricModel::Jacobian jacobian;
+  if (gradient) jacobian = family_->jacobian(theta, options.nthread);
+  const std::vector<SegmentValue> values =
+      elsewhere_ ? elsewhere_(model, numbers, gradient, jacobian.fields())
+                 : segment_values(model, all, loss_, gradient, jacobian.fields(), options);
+  if (values.size() != all.size()) {
+    throw InputError("Objective: there are values of " + std::to_string(values.size()) +
+                     " segments, expected " + std::to_string(all.size()));
+  }
+
+  // sums are taken by number of steps, then in the order of the segments
+  std::vector<size_t> order(all.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return nstep_of(*all[a]) < nstep_of(*all[b]); });
+  Value out;
+  Gradient sum;
+  int count = 0;
+  for (const size_t i : order) {
+    const SegmentValue& value = values[i];
+    if (!value.ok) {
+      if (out.nfailed++ == 0) out.message = value.message;
+      continue;
+    }
+    if (elsewhere_) require_sizes(model, jacobian.fields(), value);
+    out.loss += value.loss;
+    count++;
+    for (const auto& [name, numbers_of] : value.params) {
+      std::vector<double>& to = sum.params[name];
+      to.resize(numbers_of.size());
+      for (size_t k = 0; k < to.size(); k++) to[k] += numbers_of[k];
     }
   }
   if (count == 0) {

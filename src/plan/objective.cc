@@ -50,6 +50,15 @@ void PlanObjective::set_start(const RolloutInput& start) {
 void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                              const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
+  if (options_.evaluate) {
+    evaluate_elsewhere(fill, gradient, out);
+  } else {
+    evaluate_here(n, fill, gradient, out, interrupted);
+  }
+}
+
+void PlanObjective::evaluate_here(int n, const Fill& fill, bool gradient, std::span<Value> out,
+                                  const std::function<bool()>& interrupted) {
   for (int begin = 0; begin < n; begin += kMost) {
     evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, gradient, out,
                    interrupted);
@@ -83,6 +92,31 @@ void PlanObjective::each(size_t n, const std::function<void(size_t)>& fn,
   if (stop.stopped()) throw Interrupted("plan: interrupted");
 }
 
+void PlanObjective::evaluate_elsewhere(const Fill& fill, bool gradient,
+                                       std::span<Value> out) const {
+  std::vector<std::vector<double>> z(out.size());
+  for (size_t i = 0; i < z.size(); i++) fill(static_cast<int>(i), z[i]);
+  const RolloutInput start{.qpos = qpos_,
+                           .qvel = qvel_,
+                           .act = act_,
+                           .ctrl = ctrl_,
+                           .qfrc_applied = qfrc_,
+                           .xfrc_applied = xfrc_,
+                           .mocap_pos = mocap_pos_,
+                           .mocap_quat = mocap_quat_,
+                           .time = time_};
+  options_.evaluate(start, z, gradient, out);
+  for (const Value& x : out) {
+    if (!x.ok) continue;
+    const auto size = [&](const char* name, size_t got, size_t expected) {
+      require_size("PlanOptions::evaluate", name, got, expected, expected,
+                   std::to_string(expected));
+    };
+    size("terms", x.terms.size(), static_cast<size_t>(cost_.nterm()));
+    if (gradient) size("gradient", x.gradient.size(), variables_.size());
+  }
+}
+
 void PlanObjective::evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,
                                   const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
@@ -97,7 +131,7 @@ void PlanObjective::swap(int i, Rolled& x) {
 }
 
 void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law& law,
-                                   bool gradient, bool keep, std::vector<Value>& out,
+                                   bool gradient, bool keep, std::span<Value> out,
                                    const std::function<bool()>& interrupted) {
   const auto count = static_cast<size_t>(n);
   if (z_.size() < count) {

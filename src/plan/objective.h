@@ -27,18 +27,15 @@ class PlanObjective {
   // Copies what rollouts start from. Throws InputError.
   void set_start(const RolloutInput& start);
 
-  struct Value {
-    bool ok = false;  // the rollout came to its end, and cost (and gradient) are finite
-    double cost = 0;
-    std::vector<double> terms;
-    std::vector<double> gradient;  // in z, if asked for; else what was there
-    std::string message;           // if not ok
-  };
+  using Value = PlanValue;
   // fill(i, z): the decision variables of number i, called from any thread. Values in out, whose
-  // memory is used again. Throws Interrupted.
+  // memory is used again. PlanOptions::evaluate computes them, if it is there. Throws Interrupted.
   using Fill = std::function<void(int i, std::vector<double>& z)>;
   void evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                 const std::function<bool()>& interrupted = {});
+  // The same on threads here.
+  void evaluate_here(int n, const Fill& fill, bool gradient, std::span<Value> out,
+                     const std::function<bool()>& interrupted);
   // The same without gradients, of at most kMost rollouts, which are kept until the next call; and
   // then the gradients of some of them. Not for own costs.
   void evaluate_kept(int n, const Fill& fill, std::vector<Value>& out,
@@ -66,10 +63,11 @@ class PlanObjective {
   // law: empty, or what evaluate_laws was given
   // keep: stages, which gradients need
   void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient, bool keep,
-                      std::vector<Value>& out, const std::function<bool()>& interrupted);
+                      std::span<Value> out, const std::function<bool()>& interrupted);
   // Calls fn(0), ..., fn(n - 1) on threads. Throws Interrupted.
   void each(size_t n, const std::function<void(size_t)>& fn,
             const std::function<bool()>& interrupted) const;
+  void evaluate_elsewhere(const Fill& fill, bool gradient, std::span<Value> out) const;
   // Of number k of a chunk: its rollout; its value from the cost; the gradient.
   void roll_out(size_t k, const Law& law, bool keep, const std::function<bool()>& interrupted);
   void finish(size_t k, const Law& law, bool gradient, Value& value,

@@ -83,6 +83,9 @@ void require_options(const Model& model, const PlanOptions& o) {
           "there are no decision variables; decide controls, forces or velocity");
   require(!o.controls || model.nu() > 0 || o.forces || o.velocity,
           "the model has no controls; decide forces or velocity");
+  require(!o.evaluate || o.method != PlanMethod::kIlqr,
+          "evaluate is unavailable with method ilqr, whose line search follows the state; use "
+          "gradient, sampling or hybrid");
   require(!o.timestep || !model.is_adaptive(),
           std::string("timestep is unavailable with integrator ") +
               integrator_name(model.integrator()) +
@@ -364,7 +367,7 @@ void Planner::State::hybrid_samples(Hybrid& h, const Numbers& nominal, int round
   // runs begin with the rollouts of the first samples
   const int n = nkept + h.nsample;
   const bool keep = round == 0 && n <= PlanObjective::kMost && options.iterations > 0 &&
-                    !objective.cost().has_own();
+                    !objective.cost().has_own() && !options.evaluate;
   evaluate(n, fill, false, keep);
   h.before = values[0].ok ? values[0].cost : std::numeric_limits<double>::infinity();
   h.sampled = plan.cost;
@@ -558,6 +561,25 @@ Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
 }
 
 double Planner::next_effort() const { return state_->effort(); }
+
+void Planner::evaluate(const RolloutInput& start, std::span<const std::vector<double>> variables,
+                       bool gradient, std::span<PlanValue> out,
+                       const std::function<bool()>& interrupted) {
+  State& s = *state_;
+  require(out.size() == variables.size(), "evaluate has " + std::to_string(variables.size()) +
+                                              " decision variables, but " +
+                                              std::to_string(out.size()) + " values");
+  const size_t size = s.variables().size();
+  for (const Numbers& z : variables) {
+    require(z.size() == size, "decision variables have " + std::to_string(z.size()) +
+                                  " numbers, expected " + std::to_string(size));
+  }
+  s.objective.set_start(start);
+  s.objective.evaluate_here(
+      static_cast<int>(out.size()),
+      [&](int i, Numbers& z) { z = variables[static_cast<size_t>(i)]; }, gradient, out,
+      interrupted);
+}
 
 void Planner::shift(double seconds) {
   State& s = *state_;

@@ -204,6 +204,48 @@ TEST(Objective, HasTheSameBitsOnAnyThreads) {
   }
 }
 
+TEST(Objective, HasTheSameBitsWhereSegmentsAreSimulatedElsewhere) {
+  const Objective here = objective();
+  Objective there = here;
+  int calls = 0;
+  const auto one_by_one = [&](const Model& model, std::span<const int> which, bool gradient,
+                              const std::vector<std::string>& fields) {
+    calls++;
+    std::vector<SegmentValue> out(which.size());
+    for (size_t i = which.size(); i-- > 0;) {
+      const Segment* segment = &here.segments()[static_cast<size_t>(which[i])];
+      out[i] = segment_values(model, {&segment, 1}, here.loss(), gradient, fields)[0];
+    }
+    return out;
+  };
+  there.evaluate_by(one_by_one);
+  const std::vector<int> some = {4, 0, 7};
+  for (const std::vector<int>& which : {std::vector<int>(), some}) {
+    const Vector& theta = here.family().start();
+    const Objective::Value a = here.evaluate(theta, true, which),
+                           b = there.evaluate(theta, true, which);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.gradient, b.gradient);
+    EXPECT_EQ(here.evaluate(theta, false, which).loss, there.evaluate(theta, false, which).loss);
+  }
+  EXPECT_EQ(calls, 4);
+  const FitOptions options{.iterations = 3, .minibatch = 5};
+  EXPECT_EQ(fit(here, here.family().start(), options).theta,
+            fit(there, here.family().start(), options).theta);
+  // what does not fit is refused
+  there.evaluate_by([&](const Model& model, std::span<const int> which, bool gradient,
+                        const std::vector<std::string>& fields) {
+    std::vector<SegmentValue> out = one_by_one(model, which, gradient, fields);
+    if (gradient)
+      out[0].params.erase(fields[0]);
+    else
+      out.pop_back();
+    return out;
+  });
+  EXPECT_THROW((void)there.evaluate(here.family().start(), true), InputError);
+  EXPECT_THROW((void)there.evaluate(here.family().start(), false), InputError);
+}
+
 // J of the residuals against differences of them: by pullbacks where there are few residuals per
 // segment, else by differences of rollouts
 TEST(Objective, DerivativesOfResidualsMatchDifferences) {

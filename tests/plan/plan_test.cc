@@ -232,6 +232,72 @@ TEST(Planner, StartsMayDifferInTheirRateAlone) {
   EXPECT_EQ(both.nrollout, 8);
 }
 
+TEST(Planner, EvaluatesElsewhereWithTheSameBits) {
+  const Model m = model();
+  for (const PlanMethod method :
+       {PlanMethod::kGradient, PlanMethod::kSampling, PlanMethod::kHybrid}) {
+    PlanOptions o = options_of(method);
+    Planner here(m, cost(m), o), worker(m, cost(m), o);
+    int calls = 0;
+    // the last first, three at a time
+    o.evaluate = [&](const RolloutInput& start, std::span<const Vector> variables, bool gradient,
+                     std::span<PlanValue> out) {
+      calls++;
+      for (size_t end = out.size(); end > 0;) {
+        const size_t n = std::min<size_t>(3, end);
+        end -= n;
+        worker.evaluate(start, variables.subspan(end, n), gradient, out.subspan(end, n));
+      }
+    };
+    Planner there(m, cost(m), o);
+    const Vector qvel = {0.8, 0, 0, 0};
+    for (int i = 0; i < 2; i++) {
+      const Plan a = here.plan({.qvel = qvel}), b = there.plan({.qvel = qvel});
+      EXPECT_EQ(a.variables, b.variables) << plan_method_name(method);
+      EXPECT_EQ(a.cost, b.cost);
+      EXPECT_EQ(a.terms, b.terms);
+      EXPECT_EQ(calls, static_cast<int>(b.history.size()));
+      calls = 0;
+      here.shift(0.1);
+      there.shift(0.1);
+    }
+  }
+}
+
+TEST(Planner, RejectsWhatAnEvaluationElsewhereMayNotBe) {
+  const Model m = model();
+  PlanOptions o = options_of(PlanMethod::kGradient);
+  Planner worker(m, cost(m), o);
+  o.evaluate = [&](const RolloutInput& start, std::span<const Vector> variables, bool gradient,
+                   std::span<PlanValue> out) {
+    worker.evaluate(start, variables, gradient, out);
+    out[0].gradient.pop_back();
+  };
+  EXPECT_THROW((void)Planner(m, cost(m), o).plan({}), InputError);
+  o.evaluate = [&](const RolloutInput& start, std::span<const Vector> variables, bool gradient,
+                   std::span<PlanValue> out) {
+    worker.evaluate(start, variables, gradient, out);
+    out[0].terms.clear();
+  };
+  EXPECT_THROW((void)Planner(m, cost(m), o).plan({}), InputError);
+  o.method = PlanMethod::kIlqr;
+  EXPECT_THROW(Planner(m, cost(m), o), InputError);
+  std::vector<PlanValue> one(1);
+  EXPECT_THROW(worker.evaluate({}, std::vector<Vector>{{1.0}}, false, one), InputError);
+  EXPECT_THROW(worker.evaluate({}, {}, false, one), InputError);
+  // Interrupted ends a plan with the best until then
+  o = options_of(PlanMethod::kGradient);
+  int calls = 0;
+  o.evaluate = [&](const RolloutInput& start, std::span<const Vector> variables, bool gradient,
+                   std::span<PlanValue> out) {
+    if (++calls == 3) throw Interrupted("here");
+    worker.evaluate(start, variables, gradient, out);
+  };
+  const Plan plan = Planner(m, cost(m), o).plan({});
+  EXPECT_TRUE(plan.interrupted);
+  EXPECT_EQ(plan.history.size(), 2u);
+}
+
 TEST(Planner, FirstPlanHasMoreEffort) {
   const Model m = model();
   for (const PlanMethod method : kMethods) {
