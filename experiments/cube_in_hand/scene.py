@@ -22,15 +22,21 @@ TURNS = {
 
 def spec(variant: str) -> mujoco.MjSpec:
     out = manipulation.hand("hand/myohand_die.xml")
+    with_goal(out, {"pro_sup": -1.5}, SETTLE, *TURNS[variant])
+    return out
+
+
+def with_goal(out: mujoco.MjSpec, joints: dict, settle: float, axis, angle: float) -> None:
+    """Adds a keyframe with these joints, and the goal: the die that has settled from there, turned
+    about an axis of the world."""
     model = out.compile()
     data = mujoco.MjData(model)
-    data.qpos[0] = -1.5
-    start = data.qpos.copy()
-    mujoco.mj_step(model, data, round(SETTLE / model.opt.timestep))
+    for name, value in joints.items():
+        data.joint(name).qpos = value
+    out.add_key(name="start", qpos=data.qpos.copy())
+    mujoco.mj_step(model, data, round(settle / model.opt.timestep))
     mujoco.mj_kinematics(model, data)
-    out.add_key(name="start", qpos=start)
 
-    axis, angle = TURNS[variant]
     place, rotation = data.body("Object").xpos, data.body("Object").xmat.reshape(3, 3)
     quat, turn = np.empty(4), np.empty(9)
     mujoco.mju_axisAngle2Quat(quat, np.array(axis, float), angle)
@@ -42,7 +48,12 @@ def spec(variant: str) -> mujoco.MjSpec:
     for k, letter in enumerate("xyz"):
         die.add_site(name=f"die_{letter}", pos=ARM * np.eye(3)[k])
         out.worldbody.add_site(name=f"goal_{letter}", pos=place + ARM * target[:, k])
-    return out
+    # MyoSuite's own target, which is only to look at
+    body = out.body("target")
+    body.pos, quat = place, np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(target).ravel())
+    body.quat = quat
+    body.alt.euler = [np.nan, 0, 0]
 
 
 def errors(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Four planners on three tasks: cost over what was spent on the plan.
 
 A cup must push a puck around a wall; an arm must reach; a humanoid that was pushed must keep
-standing on one leg. Every planner makes one plan from the same five starts, on two cores: gradients
+standing on one leg. Every planner makes one plan from the same ten starts, on two cores: gradients
 from two starts at once. The time it takes is counted in rollouts, so that the numbers do not depend
 on the machine: two at once count as one, and with their gradients as 2.3. iLQR begins with the best
 of as many samples as a round of the others has; an iteration of it counts 5 beside its rollouts.
@@ -35,9 +35,11 @@ ITERATIONS = 8  # of hybrid, in the first round
 def spent(history, method: str) -> np.ndarray:
     """Rollouts, as many at once as there are cores, until the end of every iteration."""
     rollouts = np.ceil([x.rollouts / CORES for x in history])
-    if method == "ilqr":
-        return np.cumsum(rollouts + [LINEARIZED * (x.iteration > 0) for x in history])
-    return np.cumsum(rollouts * [1 if x.sampled else GRADIENT for x in history])
+    gradients = [not x.sampled and not x.linearized and method != "ilqr" for x in history]
+    linearized = [x.linearized for x in history]
+    return np.cumsum(
+        rollouts * np.where(gradients, GRADIENT, 1) + LINEARIZED * np.array(linearized)
+    )
 
 
 def plan(task: Task, method: str, seed: int, budget: int, nthread: int) -> diffmj.Plan:

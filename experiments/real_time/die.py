@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
-LATENCY = 0.04  # [s] that a plan takes
+LATENCY = 0.055  # [s] that a plan takes
 TIMESTEP, PLANNING = 0.0025, 0.005  # [s] of what is executed, and of what is planned with
 ANGLE, DISTANCE, HOLD = 0.2, 0.015, 0.25  # [rad], [m], [s]: solved, if within for so long
 DROPPED = 0.1  # [m]
@@ -69,7 +69,7 @@ class Die:
         terms = [diffmj.Distance("body:Object", self.place, weight=80.0)]
         for point, turned in zip(np.eye(3), target.T, strict=True):
             to = self.place + ARM * turned
-            terms.append(diffmj.Distance("body:Object", to, of_pos=ARM * point, weight=14.0))
+            terms.append(diffmj.Distance("body:Object", to, of_pos=ARM * point, weight=30.0))
         return terms
 
     def errors(self, qpos, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -79,21 +79,26 @@ class Die:
         angles = np.arccos(np.clip((trace - 1) / 2, -1, 1))
         return angles, np.linalg.norm(places - self.place, axis=1)
 
-    def turn(self, axis: str, seed: int, seconds: float, nthread: int = 0):
-        """A run, its errors, and the time at which it was solved; None: it was not."""
+    def turn(self, axis: str, seed: int, seconds: float, nthread: int = 0, clock: bool = False):
+        """A run, its errors, and the time at which it was solved; None: it was not.
+
+        Args:
+            clock: a plan takes as long as it takes on the clock, but ends within LATENCY.
+        """
         target = self.target(axis)
         planner = diffmj.Planner(
             self.sim,
             self.cost(target),
             "hybrid",
-            horizon=96,
+            horizon=64,
             timestep=PLANNING,
             iterations=4,
             rate=0.06,
-            samples=8,
+            samples=4,
             refined=1,
             noise="brown",
             sigma=0.2,
+            seconds=LATENCY if clock else None,
             seed=seed,
             nthread=nthread,
         )
@@ -112,9 +117,10 @@ class Die:
             act,
             np.zeros(self.sim.nu),
             nstep=round(seconds / TIMESTEP),
-            execute=8,
+            execute=1,
             realtime=True,
-            plan_seconds=LATENCY,
+            plan_seconds=None if clock else LATENCY,
+            predict_timestep=TIMESTEP,
             done=done,
         )
         angles, distances = self.errors(run.qpos, target)

@@ -37,10 +37,10 @@ enum class Adjoint {
 
 struct AdaptiveOptions {
   StepControl stepping = {};
-  // [s] Constant steps, as many as an interval needs, and no control of errors. 0: adaptive.
-  double step = 0;
-  // [s] Time between rows of the trajectory and of ctrl. 0: the model's timestep.
-  double interval = 0;
+  // [s] Constant steps, as many as an interval needs, and no control of errors. None: adaptive.
+  std::optional<double> step = {};
+  // [s] Time between rows of the trajectory and of ctrl. None: the model's timestep.
+  std::optional<double> interval = {};
   Control control = Control::kHold;
   // Whether steps end where a contact or limit becomes active, and adjoints include the term for
   // the jump of the forces there (docs/gradients.md).

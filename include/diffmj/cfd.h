@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -19,13 +20,17 @@ namespace diffmj {
 struct CfdLaw {
   double width = 0.1;  // [m] up to which contacts are made, w_c; 0: none, the contact is MuJoCo's
   double d_c = 0;      // impedance at width; from 0 to 0.9999
-  // Impedance at r = 0; -1: that of the contact's solimp there, which makes forces continuous, but
-  // at most 0.01.
-  double d_0 = -1;
-  double midpoint = 1;   // of the spline, from the far end; above 0, at most 1
-  double power = 2;      // of the spline; 1 or more
-  double softplus = -1;  // [m] scale s of s log(1 + exp(-r/s)); 0: max(0, -r); -1: width / 100
+  // Impedance at r = 0. None: that of the contact's solimp there, which makes forces continuous,
+  // but at most 0.01.
+  std::optional<double> d_0 = {};
+  double midpoint = 1;  // of the spline, from the far end; above 0, at most 1
+  double power = 2;     // of the spline; 1 or more
+  // [m] Scale s of s log(1 + exp(-r/s)); 0: max(0, -r). None: width / 100.
+  std::optional<double> softplus = {};
 };
+// A law as text has it: "width d_c d_0 midpoint power softplus", or the first of them. -1 leaves
+// d_0 or softplus to its default. Throws InputError, in which who tells whose law it is.
+CfdLaw cfd_law_from_numbers(const std::string& who, std::span<const double> numbers);
 
 struct Cfd {
   // The law of contacts without a law of their own. None: that of the model's custom numeric "cfd",

@@ -76,6 +76,7 @@ struct ConstraintKinks {
 
 struct CheckReport {
   bool passed = false;  // every direction agrees
+  int nstep = 0;        // length of the rollout that was checked
   // Why it did not pass, in one line: what differs and what causes it, or what prevents differences
   // from converging. Empty if it passed.
   std::string reason;

@@ -2,14 +2,15 @@
 //
 //   cost = Σ_terms  weight · mean over steps of norm(r)  +  terminal · norm(r at the end)
 //
-// The mean is over the states after each step, and for controls over the steps. So weights have the
-// same meaning for every horizon and timestep.
+// The mean is over the states after each step, or, for terms on controls, over the steps. Weights
+// therefore mean the same for every horizon and timestep.
 #ifndef DIFFMJ_COST_H_
 #define DIFFMJ_COST_H_
 
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -43,12 +44,12 @@ struct Frame {
   };
   Kind kind = Kind::kFixed;
   std::string name = {};
-  // Of kFixed in the world; of the others a point in their frame.
+  // kFixed: the position in the world. Others: a point in the element's own frame.
   std::array<double, 3> pos = {0, 0, 0};
-  std::array<double, 4> quat = {1, 0, 0, 0};  // of kFixed
+  std::array<double, 4> quat = {1, 0, 0, 0};  // kFixed: the orientation
 };
 
-// from - to [m], each axis of the world times its factor.
+// from - to [m] in world axes, each axis multiplied by its factor.
 struct Distance {
   Frame from, to;
   std::array<double, 3> axes = {1, 1, 1};
@@ -83,7 +84,7 @@ struct ControlEffort {
 struct ControlRate {
   std::vector<std::string> actuators = {};  // empty: all
 };
-// qfrc_applied, where it is a decision variable.
+// qfrc_applied, if it is a decision variable.
 struct ForceEffort {};
 // A sensor value relative to its target. For contact forces use touch and force sensors: their
 // derivative is that of the forces of the existing contacts.
@@ -99,13 +100,13 @@ using CostQuantity =
 struct CostTerm {
   CostQuantity of;
   Norm norm = Norm::kSquared;
-  double scale = 0.1;     // in units of the residual; not of kSquared
-  double weight = 1;      // of the mean over the steps
-  double terminal = 0;    // of the last state; not of controls and forces
-  std::string name = {};  // for records; empty: one that says what it is
+  double scale = 0.1;     // in units of the residual; not used by kSquared
+  double weight = 1;      // weight of the mean over the steps
+  double terminal = 0;    // weight of the last state; must be 0 for controls and forces
+  std::string name = {};  // for reports; empty: generated from the quantity
 };
 
-// Cotangents of a cost, only of what it reads; the others are empty.
+// Cotangents of a cost. Those of quantities that the cost does not read are empty.
 struct CostBars {
   std::vector<double> qpos;          // (nstep + 1) x nq, ambient: for own costs
   std::vector<double> qpos_tangent;  // (nstep + 1) x nv
@@ -115,8 +116,8 @@ struct CostBars {
   std::vector<double> qfrc_applied;  // nstep x nv
   Poses poses;                       // (nstep + 1) x ..., by the names of observables.h
 
-  // Those of states, poses and sensors, for rollout_pullback(). Those of ctrl and qfrc_applied
-  // add to its result.
+  // The cotangents of states, poses and sensors, for rollout_pullback(). Add those of ctrl and
+  // qfrc_applied to its result.
   Cotangents view() const;
 };
 
@@ -132,45 +133,45 @@ struct OwnCost {
     std::span<CostBars* const> bars;  // empty: not requested
   };
   std::function<void(const Batch&)> function;
-  // What it reads, and may have cotangents of, in addition to states and controls.
+  // What the cost reads, and may have cotangents of, in addition to states and controls.
   std::vector<std::string> observables = {};
   bool sensors = false;
   std::string name = "own";
 };
 
-// A copy is cheap. Indices are those of the model it was made for, or of a variant of it.
+// A copy is cheap. The cost works for the model it was made for and for variants of it.
 class Cost {
  public:
-  // Throws InputError that names the term and what is wrong with it; UnsupportedError of a sensor
-  // that has no derivative, unless gradient is false.
+  // Throws InputError that names the term and what is wrong with it, and UnsupportedError if a
+  // sensor has no derivative, unless gradient is false.
   Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost> own = {},
        bool gradient = true);
 
   int nterm() const;  // own costs included
   bool has_own() const;
   std::vector<std::string> names() const;
-  // What a rollout must record for it: RolloutOptions::observables and sensors.
+  // What a rollout must record for this cost: RolloutOptions::observables and sensors.
   const std::vector<std::string>& observables() const;
   bool sensors() const;
 
-  // Buffers of one trajectory; used again, they allocate nothing.
+  // Result for one trajectory. Its memory is reused by later calls.
   struct Evaluation {
     double total = 0;
-    std::vector<double> terms;  // nterm: their shares of the total
+    std::vector<double> terms;  // nterm: the contribution of each term
     CostBars bars;              // if a gradient was requested
     std::vector<double> r, r_bar;
   };
-  // Values, and cotangents if requested, for trajectories that reached their end; others get NaN.
-  // poses: those of the rollouts (RolloutOptions::poses), one per trajectory, or none if the cost
-  // needs none. Own costs run on this thread, the rest on nthread threads.
+  // Values, and cotangents if requested. Trajectories that failed get NaN. poses: those of the
+  // rollouts (RolloutOptions::poses), one per trajectory, or empty if the cost needs none. Own
+  // costs run on the calling thread, everything else on nthread threads.
   void evaluate(const Model& model, std::span<const Trajectory> trajectories,
                 std::span<const Poses> poses, bool gradient, std::span<Evaluation> out,
-                int nthread = 0) const;
-  // For one trajectory, whose poses are computed here.
+                std::optional<int> nthread = {}) const;
+  // The same for one trajectory, whose poses are computed here.
   [[nodiscard]] Evaluation evaluate(const Model& model, const Trajectory& trajectory,
                                     bool gradient = false) const;
 
-  struct Bound;  // its terms with indices for names: plan/bound.h
+  struct Bound;  // the terms, with names resolved to indices: plan/bound.h
   const Bound& bound() const { return *bound_; }
 
  private:

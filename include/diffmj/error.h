@@ -1,4 +1,4 @@
-// Errors. Wrong input throws; how a rollout ended is a value (Outcome), never lost by an exception.
+// Errors. Wrong input throws. How a rollout ended is a value (Outcome), so that its record is kept.
 #ifndef DIFFMJ_ERROR_H_
 #define DIFFMJ_ERROR_H_
 
@@ -26,10 +26,9 @@ class MujocoError : public Error {
   using Error::Error;
 };
 
-// A rollout, or the backward pass or the tangents of one, did not come to its end: a rollout that
-// was needed to go on diverged (settling, planning, identification), a recorded step cannot be
-// recomputed, a continuous adjoint cannot be solved, or a gradient or tangent is not finite. The
-// message names the step or the time.
+// A rollout or its derivative could not be completed: a rollout that the caller depends on diverged
+// (settling, planning, identification), a recorded step cannot be recomputed, a continuous adjoint
+// cannot be solved, or a gradient or tangent is not finite. The message names the step or the time.
 class RolloutError : public Error {
   using Error::Error;
 };

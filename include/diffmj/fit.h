@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -132,7 +133,8 @@ enum class FitMethod {
   kAdam,                // also of minibatches; defaults are the paper's
   kLevenbergMarquardt,  // Eigen's (MINPACK's): few iterations, all segments in each of them
 };
-// "adam", "lm"; an InputError lists the valid names.
+const char* fit_method_name(FitMethod method);  // "adam", "lm"
+// The inverse; an InputError lists the valid names.
 FitMethod fit_method_from_name(const std::string& name);
 
 struct FitOptions {
@@ -141,12 +143,13 @@ struct FitOptions {
   int iterations = 100;
   double rate = 0.03;               // Adam's, of z: relative to the parameters' sizes
   double beta1 = 0.5, beta2 = 0.9;  // Adam's
-  int minibatch = 0;                // Adam's: segments per iteration, without replacement; 0: all
-  unsigned seed = 0;                // of minibatches
+  // Adam's: segments per iteration, without replacement; none: all.
+  std::optional<int> minibatch = {};
+  unsigned seed = 0;  // of minibatches
   // The state that a segment starts from is a variable, too, which its first row measures like any
   // other: for data whose noise matters in a short segment. Levenberg-Marquardt eliminates it.
   bool estimate_starts = false;
-  int nthread = 0;
+  std::optional<int> nthread = {};  // none: one per core
   double tolerance = 0;  // Adam ends where a full-batch gradient in z is smaller; 0: never
   std::function<bool()> interrupted = {};
   std::function<void(const FitStep&)> progress = {};  // after every iteration

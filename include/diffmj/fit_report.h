@@ -29,7 +29,7 @@ struct FitReport {
   std::vector<std::string> notes = {};  // warnings
   std::string mjcf = {};                // the fitted model; empty: it is left out
 };
-// One HTML file without scripts, plots in it. held_out may be null.
+// One HTML file without scripts; plots are embedded. held_out may be null.
 [[nodiscard]] std::string fit_report(const Objective& training, const Objective* held_out,
                                      std::span<const double> start,
                                      std::span<const FitBounds> bounds, const FitResult& result,

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,7 +87,7 @@ class ParametricModel {
   // if a field acts on the motion and has no derivative; InputError if a function is not smooth in
   // a parameter, or does not depend on it (unless allow_idle is true), or if a parameter is a
   // friction loss of 0.
-  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, int nthread = 0,
+  [[nodiscard]] Jacobian jacobian(std::span<const double> theta, std::optional<int> nthread = {},
                                   bool allow_idle = false) const;
 
  private:

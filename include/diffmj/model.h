@@ -4,14 +4,11 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "diffmj/adaptive.h"
-#include "diffmj/cfd.h"
-#include "diffmj/collisions.h"
+#include "diffmj/options.h"
 
 struct mjModel_;
 typedef struct mjModel_ mjModel;
@@ -19,53 +16,6 @@ typedef struct mjModel_ mjModel;
 namespace diffmj {
 
 class ModelImpl;
-
-// MuJoCo's integrators (kModel keeps that of the model), then explicit Runge-Kutta methods, which
-// are adaptive except for the first.
-enum class Integrator {
-  kModel,
-  kEuler,
-  kRk4,
-  kImplicit,
-  kImplicitFast,
-  kDiscrete,
-  kExplicitEuler,
-  kHeun,
-  kMidpoint,
-  kRalston,
-  kBosh3,
-  kTsit5,
-  kDopri5,
-  kDopri8,
-};
-
-// How one step is differentiated (docs/gradients.md).
-enum class GradientPath {
-  kAnalytic,     // reverse sweeps over the stages, written by hand
-  kOracle,       // implicit differentiation of the solver, differences of inverse dynamics
-  kDifferences,  // differences of mj_step itself: the solution is not a root of inverse dynamics
-};
-
-const char* gradient_path_name(GradientPath path);  // "analytic", "oracle", "differences"
-
-struct ModelOptions {
-  Integrator integrator = Integrator::kModel;
-  // The fastest path that the model may take; slower ones are for comparison.
-  GradientPath path = GradientPath::kAnalytic;
-  // Whether a feature without an analytic pullback makes the model take a slower path. If not, it
-  // is an UnsupportedError that names the feature.
-  bool fallback = true;
-  // Smooths the curves of muscles over this width, in the backward pass only, in units of the
-  // muscle's optimal length, of its largest velocity and of activation. Flat pieces then have a
-  // slope near their ends (docs/gradients.md). 0: the exact derivative. Needs the analytic path.
-  double muscle_smoothing = 0;
-  // Smooth colliders instead of MuJoCo's. kSmoothBackward and kSmoothField need the analytic path.
-  CollisionOptions collisions = {};
-  // Contacts from distance, in the backward pass; none: no such contacts. Needs the analytic path.
-  std::optional<Cfd> cfd = {};
-  // Options of the explicit Runge-Kutta methods; not used by MuJoCo's integrators.
-  AdaptiveOptions adaptive = {};
-};
 
 // A copy is cheap: it shares the compiled model, which is never modified.
 class Model {
@@ -134,12 +84,6 @@ class Model {
 std::vector<std::string> parameter_names();
 // Rows and numbers per row of such a field; an InputError lists the valid names.
 std::pair<int, int> parameter_shape(const Model& model, const std::string& name);
-
-// "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words; and
-// "explicit_euler", "heun", "midpoint", "ralston", "bosh3", "tsit5", "dopri5", "dopri8".
-const char* integrator_name(Integrator integrator);
-// The inverse; an InputError lists the valid names.
-Integrator integrator_from_name(const std::string& name);
 
 }  // namespace diffmj
 

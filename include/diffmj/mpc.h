@@ -3,6 +3,7 @@
 #define DIFFMJ_MPC_H_
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,27 +12,27 @@
 
 namespace diffmj {
 
-struct MpcPlan {  // one plan of a run, and what came of it
-  int step = 0;   // of the execution at which planning began
-  double time =
-      0;  // [s] of the execution from which it was planned: with realtime, later than that
+// One plan of a run, and how it was executed.
+struct MpcPlan {
+  int step = 0;     // step of the execution at which planning began
+  double time = 0;  // [s] initial time of the plan; with realtime, later than that of the step
   double cost = 0;
-  double executed_cost = 0;  // of the states from here to the next plan; NaN: none was executed
-  double seconds = 0;        // of planning, prediction included
-  double expected = 0;       // [s]: what the prediction took it to be
-  bool late = false;         // it took longer: the first part of the plan was not executed
+  double executed_cost = 0;  // cost of the states until the next plan; NaN: none was executed
+  double seconds = 0;        // planning time, including the prediction
+  double expected = 0;       // [s] planning time that the prediction assumed
+  bool late = false;         // planning took longer, so the first part of the plan was skipped
   std::vector<PlanIteration> history = {};
   long nrollout = 0, ndiverged = 0;
-  std::string message = {};  // of what diverged
+  std::string message = {};  // why the first rollout diverged
 };
 
 // The state from which a run can continue: after its last complete plan.
 struct MpcMemory {
   struct Controls {
-    double from = 0, begin = 0;     // [s] when they take over, and what their first row is for
+    double from = 0, begin = 0;     // [s] when they take effect; the time of their first row
     std::vector<double> ctrl = {};  // rows x nu, of the planning timestep
   };
-  int nstep = 0, nplan = 0;  // of the run until there
+  int nstep = 0, nplan = 0;  // steps and plans of the run so far
   PlannerMemory planner = {};
   std::vector<Controls> controls = {};
   std::vector<double> latencies = {};  // [s]
@@ -44,30 +45,31 @@ struct MpcRun {
   std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
   std::vector<double> ctrl;             // nstep x nu, as executed
   std::vector<MpcPlan> plans;
-  double seconds = 0;        // of planning, all plans
+  double seconds = 0;        // planning time of all plans
   double simulated = 0;      // [s] of motion
-  bool interrupted = false;  // what was done until then
-  bool done = false;         // MpcOptions::done said so
-  std::string message;  // why it ended early, if the execution or all rollouts of a plan diverged
+  bool interrupted = false;  // the run was interrupted; this is the completed part
+  bool done = false;         // MpcOptions::done ended the run
+  std::string message;  // why the run ended early: the execution or all rollouts of a plan diverged
   MpcMemory memory;
 };
 
 struct MpcOptions {
-  int nstep = 500;   // of the execution model
-  int execute = 16;  // of them from plan to plan; with realtime at least
+  int nstep = 500;   // steps of the execution model
+  int execute = 16;  // steps between two plans; with realtime the minimum
   // The world does not wait: while a plan is computed, the execution continues with the available
   // controls for as long as planning takes. The planner runs these controls to predict the state at
   // which its plan will be ready, and plans from there.
   bool realtime = false;
   // [s] Expected time of the first plan; later plans are expected to take as long as the longest of
-  // the last three. 0: PlanOptions::seconds.
-  double latency = 0;
+  // the last three, divided by their effort. None: plan_seconds, or PlanOptions::seconds, or 0,
+  // times PlanOptions::first_effort.
+  std::optional<double> latency = {};
   // [s] Assumed time of a plan in real time, instead of the clock: results are then reproducible.
-  // 0: the clock.
-  double plan_seconds = 0;
-  // [s] of the planner's model while it predicts: a coarse one of planning need not count there.
-  // 0: as it plans.
-  double predict_timestep = 0;
+  // The first plan takes PlanOptions::first_effort times as long. None: the clock.
+  std::optional<double> plan_seconds = {};
+  // [s] Timestep of the planner's model while it predicts; it may be finer than that of planning.
+  // None: the same.
+  std::optional<double> predict_timestep = {};
   // Standard deviation of noise on executed controls, in units of half their range (1 without).
   double ctrl_noise = 0;
   unsigned seed = 0;

@@ -10,9 +10,9 @@ namespace diffmj {
 
 struct MpcReport {
   std::string title = "Plans";
-  std::string film = {};  // a picture file beside the page; empty: none
+  std::string film = {};  // file name of an animated image in the same folder; empty: none
 };
-// One HTML file without scripts, plots in it.
+// One HTML file without scripts; plots are embedded.
 [[nodiscard]] std::string mpc_report(const Planner& planner, const Model& execution,
                                      const MpcRun& run, const MpcReport& report = {});
 

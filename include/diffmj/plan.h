@@ -1,9 +1,9 @@
-// Planner: controls that make a cost small, by gradients, by sampling, by both, or by iLQR.
+// Planner: finds controls with a small cost, by gradients, by sampling, by both, or by iLQR.
 //
 //   Planner planner(model, Cost(model, {{.of = Distance{ball, goal}}}), {.horizon = 256});
 //   Plan plan = planner.plan({.qpos = qpos, .qvel = qvel});
 //
-// run_mpc(), mpc.h, plans again and again while the plan is executed. docs/planning.md says which
+// run_mpc() (mpc.h) plans repeatedly while earlier plans are executed. docs/planning.md says which
 // planner to choose.
 #ifndef DIFFMJ_PLAN_H_
 #define DIFFMJ_PLAN_H_
@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,109 +23,114 @@
 namespace diffmj {
 
 enum class PlanMethod {
-  kGradient,  // Adam on the decision variables, the best iterate kept; several starts at once
-  kSampling,  // predictive sampling: the best of many disturbed plans, again and again
+  kGradient,  // Adam on the decision variables, from several starts at once; keeps the best iterate
+  kSampling,  // predictive sampling: each round keeps the best of many perturbed plans
   kHybrid,    // samples around the warm start; the best few are refined by Adam
-  // Iterative LQR: steps linearized, the cost's Hessian by Gauss-Newton, controls within their
-  // bounds, and a line search. Of controls alone, and of terms: it has no own costs.
+  // Iterative LQR with linearized steps, Gauss-Newton Hessians of the cost, bounds on controls and
+  // a line search. It decides controls only, and does not support OwnCost.
   kIlqr,
 };
 const char* plan_method_name(PlanMethod method);  // "gradient", "sampling", "hybrid", "ilqr"
 PlanMethod plan_method_from_name(const std::string& name);
 
-// Between the knots of a spline.
+// How a spline interpolates between its knots.
 enum class Interpolation {
-  kZero,    // a knot is held until the next
-  kLinear,  // straight
-  kCubic,   // Hermite, slopes from the neighbours; it may overshoot, and is clipped to the bounds
+  kZero,    // holds each knot until the next
+  kLinear,  // linear
+  kCubic,   // cubic Hermite, slopes from the neighbours; overshoot is clipped to the bounds
 };
 const char* interpolation_name(Interpolation interpolation);  // "zero", "linear", "cubic"
 Interpolation interpolation_from_name(const std::string& name);
 
-// Power of the noise falls with frequency f: white not at all, pink as 1/f, brown as 1/f².
+// The power spectrum of the noise: constant (white), 1/f (pink) or 1/f² (brown).
 enum class Noise { kWhite, kPink, kBrown };
 const char* noise_name(Noise noise);  // "white", "pink", "brown"
 Noise noise_from_name(const std::string& name);
 
 struct PlanOptions {
   PlanMethod method = PlanMethod::kGradient;
-  int horizon = 100;    // steps of the planning model
-  double timestep = 0;  // [s] of the planning model; 0: as the model has it
+  int horizon = 100;                    // steps of the planning model
+  std::optional<double> timestep = {};  // [s] of the planning model; none: the model's own
 
-  // Decision variables. Rates and noise are in units of their scale.
-  bool controls = true;   // ctrl; scale: half of ctrlrange, without one 1
+  // Decision variables. Learning rates and noise are in units of their scales.
+  bool controls = true;   // ctrl; its scale is half of ctrlrange, or 1 without a range
   bool forces = false;    // qfrc_applied
-  bool velocity = false;  // qvel of the start
+  bool velocity = false;  // the initial qvel
   double force_scale = 1, force_limit = std::numeric_limits<double>::infinity();  // [N or Nm]
   double velocity_scale = 1;                                                      // [m/s or rad/s]
-  int knots = 0;  // of a spline over the horizon; 0: one value per step
+  std::optional<int> knots = {};  // of a spline over the horizon; none: one value per step
   Interpolation interpolation = Interpolation::kLinear;
 
-  // Effort: iterations of Adam or iLQR; of sampling, rounds of samples; of hybrid, iterations in
-  // each of its rounds.
+  // Iterations of Adam or iLQR; for kSampling, rounds of samples; for kHybrid, iterations of Adam
+  // in each round.
   int iterations = 32;
   int rounds = 1;
-  // Time budget [s]: no iteration is begun that would end after it, if it takes as long as the one
-  // before. The first always runs, of iLQR after the start's rollout. 0: none. Results then depend
-  // on the machine.
-  double seconds = 0;
+  // [s] Time budget. An iteration is not started if, taking as long as the one before, it would
+  // exceed the budget. The first iteration always runs. With a budget, results depend on the
+  // machine. None: no budget.
+  std::optional<double> seconds = {};
+  // The first plan has no earlier plan to start from. It gets this factor times the iterations (for
+  // kHybrid, rounds) and the time budget. In real time this suits a system that stays where it is
+  // without control.
+  double first_effort = 1;
 
   // Adam.
   double rate = 0.05;
   double beta1 = 0.9, beta2 = 0.99;
-  // Of kGradient: the moments of the first start are kept from plan to plan, and shifted with it,
-  // so that few iterations a plan descend as many would.
+  // kGradient: keep the moments of the first start from plan to plan, shifted in time with the
+  // plan, so that a few iterations per plan make as much progress as many.
   bool keep_moments = false;
-  // A gradient longer than this times the median of those before it, in the same plan, is
-  // shortened to that. 0: never.
+  // A gradient is shortened if it is longer than this factor times the median length of the earlier
+  // gradients of the plan. 0: never.
   double clip = 3;
-  // Of kGradient: the warm start, and others around it. Of kIlqr: these, of which it goes on with
-  // the best.
+  // Number of starting points: the warm start and random ones around it. kGradient refines all of
+  // them; kIlqr continues with the best.
   int starts = 1;
-  // Each start has this times the rate of the one before. With sigma = 0 they differ in that alone:
-  // large steps that find the way and small ones that arrive, on two cores in the time of one.
+  // Ratio of the learning rates of consecutive starts. With sigma = 0 the starts differ only in
+  // their rate, so that large and small steps are tried in parallel.
   double rate_factor = 1;
 
-  // iLQR: what is added to the Hessian in the controls at first, as a share of its mean diagonal.
-  // It rises where a step is not taken, and falls where one is.
+  // iLQR: initial regularization of the Hessian in the controls, relative to its mean diagonal. It
+  // increases after a rejected step and decreases after an accepted one.
   double regularization = 1e-4;
 
   // Sampling.
   int samples = 64;  // in each round
   Noise noise = Noise::kPink;
-  double sigma = 0.3;  // standard deviation of the noise, over the horizon
-  int elites = 1;      // whose mean the next round starts from
-  int refined = 3;     // of kHybrid: how many samples are refined, beside the warm start
+  double sigma = 0.3;  // standard deviation of the noise
+  int elites = 1;      // number of best samples whose mean the next round starts from
+  int refined = 3;     // kHybrid: number of samples that are refined, in addition to the warm start
 
   unsigned seed = 0;
-  int nthread = 0;  // 0: as many as there are cores. Results do not depend on it.
+  std::optional<int> nthread = {};  // none: one per core. Results do not depend on it.
 };
 
 struct PlanIteration {
   int iteration = 0;
-  double cost = 0;       // the smallest until then
-  double latest = 0;     // the smallest of this iteration; NaN: all of its rollouts diverged
-  double seconds = 0;    // since planning began
-  int nrollout = 0;      // of this iteration
-  int ndiverged = 0;     // of them
-  bool sampled = false;  // without gradients
+  double cost = 0;          // the smallest so far
+  double latest = 0;        // the smallest of this iteration; NaN: all of its rollouts diverged
+  double seconds = 0;       // since planning began
+  int nrollout = 0;         // rollouts of this iteration
+  int ndiverged = 0;        // how many of them diverged
+  bool sampled = false;     // the iteration used samples only, no gradients
+  bool linearized = false;  // an iteration of iLQR, with A and B of every step
 };
 
 struct Plan {
   std::vector<double> ctrl;          // horizon x nu
-  std::vector<double> qfrc_applied;  // horizon x nv; empty: no decision variable
-  std::vector<double> qvel;          // nv, of the start; empty: no decision variable
-  std::vector<double> variables;     // as the planner has them: knots
-  // Of kIlqr without knots, if an iteration lowered the cost: K of u = ctrl + K (x - x_plan), by
-  // which controls follow a state beside the plan's. horizon x nu x (2 nv + na); else empty.
+  std::vector<double> qfrc_applied;  // horizon x nv; empty: not a decision variable
+  std::vector<double> qvel;          // nv, initial velocity; empty: not a decision variable
+  std::vector<double> variables;     // the decision variables themselves (knots)
+  // Feedback gains K of u = ctrl + K (x - x_plan), horizon x nu x (2 nv + na), with x - x_plan in
+  // the tangent space. Only from kIlqr without knots, if an iteration lowered the cost; else empty.
   std::vector<double> gains;
   double cost = 0;
-  std::vector<double> terms;  // their shares of it
+  std::vector<double> terms;  // the contribution of each term of the cost
   std::vector<PlanIteration> history;
   long nrollout = 0;
-  long ndiverged = 0;   // rollouts that diverged, or whose cost or gradient is not finite: left out
-  std::string message;  // why the first of them did
-  bool interrupted = false;  // the best until then
+  long ndiverged = 0;   // ignored rollouts: they diverged, or the cost or gradient is not finite
+  std::string message;  // why the first of them was ignored
+  bool interrupted = false;  // planning was interrupted; the plan is the best one so far
   double seconds = 0;
 };
 
@@ -133,25 +139,25 @@ struct PlanRun {
   std::function<void(const PlanIteration&)> progress = {};  // after every iteration
 };
 
-// What Adam knows of the gradients before: their mean, and that of their squares.
+// Adam's moments: running means of the gradients and of their squares.
 struct AdamMoments {
-  std::vector<double> first, second;  // as many as decision variables
-  int count = 0;                      // gradients in them; 0: none, and both are empty
+  std::vector<double> first, second;  // one number per decision variable
+  int count = 0;                      // number of gradients; if 0, both are empty
 };
 
 // What a planner keeps from plan to plan.
 struct PlannerMemory {
-  long count = 0;            // plans made: each has its own noise
+  long count = 0;            // number of plans so far; it seeds the noise
   std::vector<double> last;  // decision variables of the last plan; empty: none yet
   std::vector<std::vector<double>> population;  // of kHybrid
   AdamMoments moments;                          // with keep_moments
   std::string problem;                          // fingerprint of options, model and cost
 };
 
-// Keeps the last plan, from which the next one starts. Not for several threads at once.
+// Keeps the last plan as the warm start of the next one. Not thread-safe.
 class Planner {
  public:
-  // Throws InputError on an option that makes no sense.
+  // Throws InputError if an option is out of range.
   Planner(const Model& model, Cost cost, PlanOptions options = {});
   ~Planner();
   Planner(Planner&&) noexcept;
@@ -161,22 +167,26 @@ class Planner {
   const Cost& cost() const;
   const PlanOptions& options() const;
 
-  // From this state. ctrl, if given, is the start of the search, horizon x nu or nu to hold;
-  // otherwise it is the last plan, at first 0 or the control next to it in ctrlrange. qfrc_applied
-  // likewise where forces are decided; where not, and xfrc_applied always, they act throughout.
+  // Plans from this state. The search starts from ctrl if it is given, horizon x nu, or nu to hold;
+  // otherwise from the last plan, or, for the first plan, from the control nearest to 0 within
+  // ctrlrange. If forces are a decision variable, the same holds for qfrc_applied; otherwise
+  // qfrc_applied acts during the whole plan. xfrc_applied always does.
   //
-  // Throws RolloutError if every rollout diverged, and Interrupted if not even one iteration was
-  // done; what rollout() throws on a wrong input.
+  // Throws RolloutError if every rollout diverged, Interrupted if it was interrupted before the
+  // first iteration was complete, and what rollout() throws if an input is wrong.
   Plan plan(const RolloutInput& start, const PlanRun& run = {});
 
-  // Moves the last plan, and what is kept beside it, by this time: its first part is over. The last
+  // The effort of the next plan relative to a usual one: PlanOptions::first_effort, or 1.
+  double next_effort() const;
+  // Shifts the last plan, and everything that is kept with it, forward by this time. The last
   // control is held.
   void shift(double seconds);
-  // Forgets the last plan, and begins again with the first seed.
+  // Forgets the last plan and restarts the sequence of random numbers.
   void reset();
 
-  // What the next plan depends on, beside the state it starts from. A planner with the same
-  // options, model and cost that gets it goes on with the same bits; another throws InputError.
+  // Everything that the next plan depends on, apart from its initial state. A planner with the same
+  // options, model and cost that restores it continues with the same bits; another planner throws
+  // InputError.
   PlannerMemory memory() const;
   void restore(const PlannerMemory& memory);
 

@@ -7,6 +7,7 @@
 #define DIFFMJ_RECORDING_H_
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -118,12 +119,14 @@ enum class SegmentRule {
   // in the model as it is.
   kContact,
 };
-// "all", "contact"; an InputError lists the valid names.
+const char* segment_rule_name(SegmentRule rule);  // "all", "contact"
+// The inverse; an InputError lists the valid names.
 SegmentRule segment_rule_from_name(const std::string& name);
 
 struct SegmentOptions {
   int length = 1;  // recorded intervals of a segment
-  int stride = 0;  // rows between the starts of two segments; 0: length, no overlap
+  // Rows between the starts of two segments; none: length, so that segments do not overlap.
+  std::optional<int> stride = {};
   SegmentRule rule = SegmentRule::kAll;
   double margin = 0;         // [m] kContact: distance of geoms up to which it is a contact
   double max_missing = 0.5;  // share of the target numbers after the start that may be missing

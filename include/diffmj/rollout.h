@@ -3,6 +3,7 @@
 #define DIFFMJ_ROLLOUT_H_
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -169,7 +170,8 @@ struct Trajectory {
 struct Poses;  // below
 
 struct RolloutOptions {
-  int nthread = 0;  // of a batch; 0: as many as there are cores. Results do not depend on it.
+  // Threads of a batch; none: one per core. Results do not depend on it.
+  std::optional<int> nthread = {};
   // Polled from the calling thread, at most every 50 ms; true stops the call. Empty: never.
   std::function<bool()> interrupted = {};
   // Called at the same times with the share of the work that is done, from 0 to 1.

@@ -14,7 +14,7 @@ respect to fields of the model are available, too:
 
 For adaptive steps, which are accurate through stiff contact, choose another integrator:
 
-    sim = diffmj.Simulator("model.xml", integrator="tsit5", rtol=1e-8, atol=1e-8)
+    sim = diffmj.Simulator("model.xml", integrator=diffmj.Tsit5(rtol=1e-8, atol=1e-8))
 
 Contacts from distance give a gradient that points towards contact before geoms touch, and leave the
 simulation unchanged:
@@ -65,6 +65,21 @@ from ._errors import (  # noqa: E402
 )
 from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
+from ._inputs import State  # noqa: E402
+from ._options import (  # noqa: E402
+    Bosh3,
+    Dopri5,
+    Dopri8,
+    ExplicitEuler,
+    Heun,
+    Midpoint,
+    Ralston,
+    RungeKutta,
+    Smooth,
+    SmoothBackward,
+    SmoothField,
+    Tsit5,
+)
 from ._parametric import ParametricSimulator  # noqa: E402
 from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
@@ -82,7 +97,7 @@ from ._records import (  # noqa: E402
     SolverSteps,
 )
 from ._segments import Segment, Target, segments  # noqa: E402
-from ._simulator import Simulator, State  # noqa: E402
+from ._simulator import Simulator  # noqa: E402
 from ._trajectory import Trajectory, parameter_names  # noqa: E402
 from ._warnings import Warning as Warning  # noqa: E402
 
@@ -91,6 +106,7 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 
 # without Warning: "from diffmj import *" must not hide Python's own
 __all__ = [
+    "Bosh3",
     "Cfd",
     "ChatterWarning",
     "CheckDirection",
@@ -104,8 +120,11 @@ __all__ = [
     "CostBatch",
     "Distance",
     "DivergedError",
+    "Dopri5",
+    "Dopri8",
     "Error",
     "Event",
+    "ExplicitEuler",
     "FallbackWarning",
     "Fit",
     "FitIteration",
@@ -114,10 +133,12 @@ __all__ = [
     "Gradient",
     "GradientWarning",
     "GrazingWarning",
+    "Heun",
     "InputError",
     "JointPosition",
     "JointVelocity",
     "Kink",
+    "Midpoint",
     "MpcPlan",
     "MpcRun",
     "MujocoError",
@@ -128,12 +149,17 @@ __all__ = [
     "Plan",
     "PlanIteration",
     "Planner",
+    "Ralston",
     "Recording",
     "RolloutError",
+    "RungeKutta",
     "Segment",
     "SensorValue",
     "Simulator",
     "SiteDistance",
+    "Smooth",
+    "SmoothBackward",
+    "SmoothField",
     "SolverSteps",
     "State",
     "StepBudgetError",
@@ -143,6 +169,7 @@ __all__ = [
     "TargetError",
     "Term",
     "Trajectory",
+    "Tsit5",
     "UnsupportedError",
     "__version__",
     "estimate_velocities",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from . import _diffmj
 from ._arrays import to_nstep
 from ._errors import InputError
-from ._simulator import _ROWS as _INPUT_ROWS
+from ._inputs import ROWS as _INPUT_ROWS
 from ._simulator import Simulator
 from ._trajectory import _ROWS as _OUTPUT_ROWS
 

@@ -54,6 +54,11 @@ def to_integer(who: str, name: str, value: Any, least: int = 0, most: int = 2**3
     return number
 
 
+def to_threads(who: str, value: Any) -> int | None:
+    """A number of threads; None, also for 0: one per core."""
+    return None if value is None else to_integer(who, "nthread", value) or None
+
+
 def to_nstep(who: str, value: Any) -> int:
     """A number of steps that fits the extension's int, or an error."""
     try:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import _diffmj
-from ._arrays import to_integer
 from ._errors import InputError
+from ._option_values import named_values
 
-_LAW = ("width", "d_c", "d_0", "midpoint", "power", "softplus")
+_LAW = tuple(x.name for x in _diffmj.cfd_law_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +25,11 @@ class Cfd:
     Attributes:
         width: largest distance of a contact [m], default 0.1; 0: none, the ordinary gradient.
         d_c: impedance at the width, 0 to 0.9999; default 0.
-        d_0: impedance at r = 0, 0 to 0.9999. The default -1 takes that of the contact's solimp,
-            which makes forces continuous, but at most 0.01.
+        d_0: impedance at r = 0, 0 to 0.9999. Default: that of the contact's solimp, at most 0.01,
+            which makes forces continuous if solimp begins below that.
         midpoint: of the spline, counted from the far end; above 0 and at most 1; default 1.
         power: of the spline, 1 or more; default 2.
-        softplus: [m] scale s; 0: max(0, -r); -1, the default: a hundredth of the width.
+        softplus: [m] scale s; 0: max(0, -r). Default: a hundredth of the width.
         geoms: laws of the contacts of single geoms, {name: Cfd(width=..., ...)}. A Cfd in geoms or
             pairs must not have geoms, pairs or options itself.
         pairs: laws of the contacts of two geoms, {(name, name): Cfd(...)}; they override geoms.
@@ -39,9 +39,10 @@ class Cfd:
             discrete adjoint resolves them. The rollout then takes smaller steps.
         forward: apply forces from distance in rollouts, too. Not physical; for inspection.
 
-    If no number of the law is given (width, d_c, ..., softplus), the law is that of the model's
-    custom numeric "cfd", with numbers in the order above, if the model has one. Likewise,
-    "cfd_geom:NAME" and "cfd_pair:NAME,NAME" apply unless geoms and pairs override them.
+    None stands for the default. If no number of the law is given (width, d_c, ..., softplus), the
+    law is that of the model's custom numeric "cfd", if the model has one: numbers in the order
+    above, where -1 keeps the default of d_0 or softplus. Likewise, "cfd_geom:NAME" and
+    "cfd_pair:NAME,NAME" apply unless geoms and pairs override them.
     """
 
     width: float | None = None
@@ -52,21 +53,13 @@ class Cfd:
     softplus: float | None = None
     geoms: Mapping[str, Cfd] = field(default_factory=dict)
     pairs: Mapping[tuple[str, str], Cfd] = field(default_factory=dict)
-    max_contacts: int = 16
-    controls_steps: bool = False
-    forward: bool = False
+    max_contacts: int | None = None
+    controls_steps: bool | None = None
+    forward: bool | None = None
 
     def _law(self) -> _diffmj.CfdLaw | None:
-        given = {name: getattr(self, name) for name in _LAW if getattr(self, name) is not None}
-        if not given:
-            return None
-        law = _diffmj.CfdLaw()
-        for name, value in given.items():
-            try:
-                setattr(law, name, float(value))
-            except (TypeError, ValueError):
-                raise InputError(f"Cfd: {name} is {value!r}, expected a number") from None
-        return law
+        values = named_values("Cfd", _diffmj.cfd_law_options(), vars(self))
+        return _diffmj.CfdLaw(values) if values else None
 
     def _record(self) -> _diffmj.Cfd:
         def part(name: object, cfd: Cfd) -> _diffmj.CfdLaw:
@@ -74,13 +67,10 @@ class Cfd:
                 raise InputError(f"Cfd: the law of {name!r} is {cfd!r}, expected a diffmj.Cfd")
             if cfd != Cfd(**{key: getattr(cfd, key) for key in _LAW}):
                 raise InputError(f"Cfd: the law of {name!r} has more than {', '.join(_LAW)}")
-            return cfd._law() or _diffmj.CfdLaw()
+            return cfd._law() or _diffmj.CfdLaw([])
 
-        out = _diffmj.Cfd()
+        out = _diffmj.Cfd(named_values("Cfd", _diffmj.cfd_options(), vars(self)))
         out.law = self._law()
         out.geoms = {name: part(name, cfd) for name, cfd in self.geoms.items()}
         out.pairs = {tuple(names): part(names, cfd) for names, cfd in self.pairs.items()}
-        out.max_contacts = to_integer("Cfd", "max_contacts", self.max_contacts)
-        out.controls_steps = bool(self.controls_steps)
-        out.forward = bool(self.forward)
         return out

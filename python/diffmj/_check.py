@@ -153,7 +153,7 @@ class CheckReport:
     tolerance: float
 
     @classmethod
-    def from_record(cls, record: _diffmj.CheckReport, nstep: int, tolerance: float) -> CheckReport:
+    def from_record(cls, record: _diffmj.CheckReport, tolerance: float) -> CheckReport:
         """Made by `Simulator.check`."""
         return cls(
             passed=record.passed,
@@ -187,7 +187,7 @@ class CheckReport:
             features=list(record.features),
             advice=list(record.advice),
             warnings=to_warnings(record.warnings),
-            nstep=nstep,
+            nstep=record.nstep,
             tolerance=tolerance,
         )
 

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, to_integer
+from ._arrays import Array, to_threads
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
+from ._option_values import filled, to_pair
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
@@ -32,20 +33,20 @@ def identify(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     segment: int = 4,
     stride: int | None = None,
-    rule: str = "all",
+    rule: str | None = None,
     targets: Sequence[str] | None = None,
     held_out: float = 0.0,
-    method: str = "adam",
-    loss: str = "linear",
-    loss_scale: float = 1.0,
-    iterations: int = 100,
-    rate: float = 0.03,
-    betas: tuple[float, float] = (0.5, 0.9),
+    method: str | None = None,
+    loss: str | None = None,
+    loss_scale: float | None = None,
+    iterations: int | None = None,
+    rate: float | None = None,
+    betas: tuple[float, float] | None = None,
     minibatch: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     estimate_starts: bool = False,
     errors: bool = True,
-    nthread: int = 0,
+    nthread: int | None = None,
     simulator: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -71,17 +72,17 @@ def identify(
         segment: length of a segment, in recorded intervals.
         stride, rule, targets: as for `segments`.
         held_out: share of the recordings to keep for `Fit.held_out`.
-        method: "adam"; "lm", Levenberg-Marquardt (Eigen's), which needs few iterations if there are
-            few parameters or the segments are short; or "lbfgs" (scipy's L-BFGS-B), for many
-            parameters. The last two use all segments in every iteration, and converge faster near
-            the minimum if the loss is smooth there.
-        loss: "linear" is least squares. "soft_l1", "huber" and "cauchy" give residuals beyond
-            `loss_scale` less influence, so that a few large ones do not dominate; they occur, for
+        method: "adam" (default); "lm", Levenberg-Marquardt (Eigen's), which needs few iterations if
+            there are few parameters or the segments are short; or "lbfgs" (scipy's L-BFGS-B), for
+            many parameters. The last two use all segments in every iteration, and converge faster
+            near the minimum if the loss is smooth there.
+        loss: "linear" (default) is least squares. "soft_l1", "huber" and "cauchy" give residuals
+            beyond `loss_scale` less influence, so that a few large ones do not dominate; they occur, for
             example, where noise makes a contact begin a step too early. The formulas are those of
             scipy's least_squares.
         loss_scale: in units of residuals times the square roots of their weights; 2 to 3 is usual
             if weights are 1/variance.
-        iterations: maximum number of iterations.
+        iterations: maximum number of iterations; default 100.
         rate, betas: of Adam. The rate is relative to the sizes of the parameters at the start.
         minibatch: segments per iteration of Adam; None: all.
         seed: for minibatches and for the choice of held-out recordings.
@@ -91,7 +92,7 @@ def identify(
         errors: compute standard errors and correlations, and warn about parameters that the data do
             not determine. This needs derivatives of single residuals, which may take longer than a
             short fit. If False, they are NaN.
-        nthread: number of threads; 0: one per core. Results do not depend on it. A function that
+        nthread: number of threads; None: one per core. Results do not depend on it. A function that
             builds models is called only from the calling thread.
         simulator: arguments of `Simulator`: integrator, cfd, ...
         checkpoint: path of a file that "adam" and "lm" write every second and at the end.
@@ -113,6 +114,25 @@ def identify(
     Ctrl-C ends the fit and returns the best values so far.
     """
     who = "identify"
+    nthread = to_threads(who, nthread)
+    options = filled(
+        who,
+        _diffmj.FitOptions(),
+        {
+            "iterations": iterations,
+            "rate": rate,
+            "minibatch": minibatch,
+            "seed": seed,
+            "estimate_starts": estimate_starts,
+            "nthread": nthread,
+            "checkpoint": None if checkpoint is None else os.fsdecode(checkpoint),
+            "resume": resume,
+        },
+    )
+    if betas is not None:
+        options.beta1, options.beta2 = to_pair(who, "betas", betas)
+    if method is None:
+        method = options.method
     if method not in _METHODS:
         raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
     if isinstance(model, ParametricSimulator):
@@ -129,7 +149,7 @@ def identify(
     records = [recordings] if isinstance(recordings, Recording) else list(recordings)
     if not records:
         raise InputError(f"{who}: there are no recordings")
-    training, test = split(records, held_out, seed) if held_out > 0 else (records, [])
+    training, test = split(records, held_out, options.seed) if held_out > 0 else (records, [])
 
     def objective(which: Sequence[Recording]) -> _diffmj.Objective:
         cut = segments(family.at(), which, segment, stride, rule, targets=targets)
@@ -138,11 +158,12 @@ def identify(
                 f"{who}: the recordings have no segment of {segment} intervals; use shorter ones, "
                 "or another rule"
             )
-        return _diffmj.Objective(family._family, [x._record for x in cut], loss, float(loss_scale))
+        weighting = filled(who, _diffmj.ResidualLoss(), {"kind": loss, "scale": loss_scale})
+        return _diffmj.Objective(family._family, [x._record for x in cut], weighting)
 
     training_objective = objective(training)
     test_objective = objective(test) if test else None
-    count = to_integer(who, "iterations", iterations, least=0)
+    count = options.iterations
     with _Progress(count, progress) as show:
         if method == "lbfgs":
             if estimate_starts or minibatch is not None or checkpoint is not None:
@@ -152,24 +173,8 @@ def identify(
                 )
             result = _lbfgs(training_objective, names, theta, limits, count, nthread, show)
         else:
-            result = training_objective.fit(
-                theta,
-                limits,
-                method=method,
-                iterations=count,
-                rate=float(rate),
-                beta1=float(betas[0]),
-                beta2=float(betas[1]),
-                minibatch=0
-                if minibatch is None
-                else to_integer(who, "minibatch", minibatch, least=1),
-                seed=to_integer(who, "seed", seed, most=2**32 - 1),
-                estimate_starts=bool(estimate_starts),
-                nthread=nthread,
-                checkpoint="" if checkpoint is None else os.fsdecode(checkpoint),
-                resume=bool(resume),
-                progress=show,
-            )
+            options.method = method
+            result = training_objective.fit(theta, limits, options, show)
     if result.message:
         warnings.warn(
             f"the fit ended after iteration {result.history[-1].iteration}: {result.message}; the "
@@ -275,7 +280,7 @@ def _lbfgs(
     theta: npt.NDArray[np.float64],
     limits: list[tuple[float, float]],
     iterations: int,
-    nthread: int,
+    nthread: int | None,
     progress: Callable[[int, float], object],
 ) -> _diffmj.FitResult:
     try:

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, to_array
+from ._arrays import Array, common_batch, common_nstep, to_array
 from ._errors import InputError
+from ._inputs import ROWS, input_arrays
 
 if TYPE_CHECKING:
+    from ._simulator import Simulator
     from ._trajectory import Trajectory
 
 
@@ -183,3 +185,26 @@ def linearize(trajectory: Trajectory) -> tuple[Array, ...]:
     )
     out = (A, B) if B_end.shape[1] == 0 else (A, B, B_end)
     return tuple(trajectory._array(x) for x in out)
+
+
+def linearize_step(
+    sim: Simulator, given: dict[str, Any], sensors: bool
+) -> tuple[Array, Array] | tuple[Array, Array, Array, Array]:
+    """A and B of one step, or of a batch of single steps; with sensors also C and D."""
+    who = "linearize"
+    # rows of a batch, not of steps
+    for name in ("ctrl", "qfrc_applied", "xfrc_applied"):
+        if given[name] is not None:
+            x = to_array(who, name, given[name])
+            if x.ndim == len(ROWS[name][0]) + 1:
+                x = x[:, None]
+            given[name] = x
+    inputs = sim._inputs(who, **given)
+    batch = common_batch(who, inputs)
+    steps = common_nstep(who, inputs, 1 if all(x.nstep is None for x in inputs) else None)
+    if steps != 1:
+        raise InputError(f"{who}: the arguments have {steps} steps, expected one")
+    size = 1 if batch is None else batch
+    out = _diffmj.linearize(sim._model, input_arrays(inputs), size, sensors, sim.nthread)
+    A, B, C, D = out if batch is not None else (x[0] for x in out)
+    return (A, B, C, D) if sensors else (A, B)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array
+from ._arrays import Array, to_threads
 from ._errors import InputError
 from ._field_values import common_size
 from ._simulator import Simulator
@@ -70,7 +70,7 @@ class ParametricSimulator:
         model: str | os.PathLike[str] | Build,
         start: Iterable[str] | Mapping[str, float],
         *,
-        nthread: int = 0,
+        nthread: int | None = None,
         **simulator: Any,
     ):
         """
@@ -90,7 +90,7 @@ class ParametricSimulator:
             InputError: an attribute that is not in the MJCF; the message lists the available names.
             MujocoError: the model does not compile.
         """
-        self.nthread = nthread
+        self.nthread = to_threads("ParametricSimulator", nthread)
         self._jacobian: tuple[bytes, Any] | None = None
         self._allow_idle = False  # parameters that change nothing in the model
         if isinstance(start, str):

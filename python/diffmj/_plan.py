@@ -1,4 +1,4 @@
-"""Planner and run_mpc: controls that make a cost small."""
+"""Planner and run_mpc: controls with a small cost."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, to_array, to_integer
+from ._arrays import Array, to_array, to_integer, to_threads
 from ._cost import Cost, OwnCost, Term
 from ._errors import InputError
-from ._simulator import Simulator, _input_arrays
+from ._inputs import input_arrays
+from ._option_values import field_names, filled, reject_unknown, to_pair
+from ._simulator import Simulator
 from .view import LiveView
 
 _DECISIONS = ("ctrl", "qfrc_applied", "qvel")
+# the options with a keyword of the same name: not those of decide and betas
+_OPTION_NAMES = field_names(_diffmj.PlanOptions) - {
+    "beta1", "beta2", "controls", "forces", "velocity",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,12 +34,13 @@ class PlanIteration:
 
     Attributes:
         iteration: its number, from 0.
-        cost: the smallest until then.
+        cost: the smallest so far.
         latest: the smallest of this iteration; NaN if all of its rollouts diverged.
         seconds: since planning began.
-        rollouts: how many it made.
-        diverged: how many of them diverged and were left out.
-        sampled: without gradients.
+        rollouts: number of rollouts.
+        diverged: number of rollouts that diverged and were ignored.
+        sampled: the iteration used samples only, no gradients.
+        linearized: an iteration of iLQR, with A and B of every step.
     """
 
     iteration: int
@@ -43,33 +50,41 @@ class PlanIteration:
     rollouts: int
     diverged: int
     sampled: bool
+    linearized: bool
 
 
 def _iteration(x: _diffmj.PlanIteration) -> PlanIteration:
     return PlanIteration(
-        x.iteration, x.cost, x.latest, x.seconds, x.nrollout, x.ndiverged, x.sampled
+        x.iteration,
+        x.cost,
+        x.latest,
+        x.seconds,
+        x.nrollout,
+        x.ndiverged,
+        x.sampled,
+        x.linearized,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What `Planner.plan` found.
+    """The result of `Planner.plan`.
 
     Attributes:
         ctrl: (horizon, nu)
-        qfrc_applied: (horizon, nv); None if it was not decided.
-        qvel: (nv,), of the start; None if it was not decided.
+        qfrc_applied: (horizon, nv); None if it is not a decision variable.
+        qvel: (nv,), initial velocity; None if it is not a decision variable.
         cost: of the plan.
-        terms: shares of the cost's terms by name.
+        terms: contributions of the cost's terms by name.
         history: a list of `PlanIteration`.
-        rollouts: how many were made.
-        diverged: how many of them diverged and were left out.
-        message: why the first of them did.
-        interrupted: it was stopped by Ctrl-C; the plan is the best until then.
-        seconds: that planning took.
-        gains: of "ilqr" without knots, (horizon, nu, 2 nv + na): K of ctrl + K (x - x_plan), the
-            difference in the tangent space, by which controls follow a state beside the plan's.
-            None otherwise, or if no iteration lowered the cost.
+        rollouts: number of rollouts.
+        diverged: number of rollouts that diverged and were ignored.
+        message: why the first of them diverged.
+        interrupted: planning was stopped by Ctrl-C; the plan is the best one so far.
+        seconds: planning time.
+        gains: feedback gains K of ctrl + K (x - x_plan), (horizon, nu, 2 nv + na), with x - x_plan
+            in the tangent space. Only from "ilqr" without knots, if an iteration lowered the cost;
+            None otherwise.
     """
 
     ctrl: Array
@@ -87,7 +102,7 @@ class Plan:
 
 
 class Planner:
-    """Plans for a simulator's model. It keeps its last plan, from which the next one starts.
+    """Plans for a simulator's model. The last plan is the warm start of the next one.
 
     planner = diffmj.Planner(sim, cost, method="hybrid", horizon=128, knots=16, samples=32)
     plan = planner.plan(qpos, qvel, act)
@@ -98,111 +113,104 @@ class Planner:
         self,
         sim: Simulator,
         cost: Cost | Sequence[Term | OwnCost],
-        method: str = "gradient",
-        horizon: int = 100,
-        iterations: int = 32,
+        method: str | None = None,
+        horizon: int | None = None,
+        iterations: int | None = None,
         *,
         decide: Sequence[str] | str = "ctrl",
         timestep: float | None = None,
         knots: int | None = None,
-        interpolation: str = "linear",
-        rounds: int = 1,
+        interpolation: str | None = None,
+        rounds: int | None = None,
         seconds: float | None = None,
-        rate: float = 0.05,
-        betas: tuple[float, float] = (0.9, 0.99),
-        keep_moments: bool = False,
-        clip: float = 3.0,
-        starts: int = 1,
-        rate_factor: float = 1.0,
-        regularization: float = 1e-4,
-        samples: int = 64,
-        noise: str = "pink",
-        sigma: float = 0.3,
-        elites: int = 1,
-        refined: int = 3,
-        force_scale: float = 1.0,
-        force_limit: float = float("inf"),
-        velocity_scale: float = 1.0,
-        seed: int = 0,
+        first_effort: float | None = None,
+        rate: float | None = None,
+        betas: tuple[float, float] | None = None,
+        keep_moments: bool | None = None,
+        clip: float | None = None,
+        starts: int | None = None,
+        rate_factor: float | None = None,
+        regularization: float | None = None,
+        samples: int | None = None,
+        noise: str | None = None,
+        sigma: float | None = None,
+        elites: int | None = None,
+        refined: int | None = None,
+        force_scale: float | None = None,
+        force_limit: float | None = None,
+        velocity_scale: float | None = None,
+        seed: int | None = None,
         nthread: int | None = None,
+        **unknown: NoReturn,
     ):
         """
+        None stands for the default of every option.
+
         Args:
-            sim: whose model is planned with. Its options count: cfd, collisions, integrator.
+            sim: the simulator whose model is planned with, including its options: cfd, collisions,
+                integrator.
             cost: a `Cost`, or a list of terms.
-            method: "gradient", Adam with the best iterate kept; "sampling", predictive sampling;
-                "hybrid", samples of which the best few are refined by Adam; or "ilqr", iterative
-                LQR with Gauss-Newton Hessians, of ctrl alone and without own costs.
-            horizon: steps of the planning model.
-            iterations: of Adam or iLQR, which ends where it no longer lowers the cost; of sampling,
-                rounds of samples; of hybrid, of Adam in each round.
-            decide: what is decided: "ctrl", "qfrc_applied" (forces on all joints), "qvel" (the
-                velocity of the start), or several.
-            timestep: of the planning model [s]; None: as the simulator's.
-            knots: of a spline over the horizon; None: one value per step.
-            interpolation: between knots: "zero", "linear" or "cubic".
-            rounds: of hybrid.
-            seconds: time budget of a plan; no iteration is begun that would end after it. None:
-                none. Results then depend on the machine.
-            rate, betas: of Adam; the rate is in units of half of ctrlrange (1 where there is none).
-            keep_moments: of "gradient": Adam's moments go on from plan to plan, shifted with it, so
-                that few iterations a plan descend as many would.
-            clip: a gradient longer than this times the median of those before it is shortened; 0:
-                never.
-            starts: of "gradient": the last plan and others around it, at once. Of "ilqr": these, of
-                which it goes on with the best.
-            rate_factor: each start has this times the rate of the one before. With sigma=0 they
-                differ in that alone.
-            regularization: of "ilqr": what is added to the Hessian in the controls at first, as a
-                share of its mean diagonal.
-            samples: in each round.
-            noise: "white", "pink" or "brown".
-            sigma: standard deviation of the noise, in the units of the rate.
-            elites: of "sampling": how many of the best the next round starts from the mean of.
-            refined: of "hybrid": how many samples are refined, beside the last plan.
-            force_scale, velocity_scale: units of the rate and sigma for qfrc_applied and qvel.
-            force_limit: bound of qfrc_applied.
-            seed: the same seed gives the same plan, for any number of threads.
-            nthread: None: the simulator's.
+            method: "gradient" (default), Adam, which keeps the best iterate; "sampling", predictive
+                sampling; "hybrid", samples of which the best few are refined by Adam; or "ilqr",
+                iterative LQR with Gauss-Newton Hessians, which decides ctrl only and does not
+                support own costs.
+            horizon: steps of the planning model; default 100.
+            iterations: of Adam or iLQR, which ends when it no longer lowers the cost; for
+                "sampling", rounds of samples; for "hybrid", iterations of Adam in each round.
+                Default 32.
+            decide: the decision variables: "ctrl", "qfrc_applied" (forces on all joints), "qvel"
+                (the initial velocity), or several of them.
+            timestep: of the planning model [s]; default: the simulator's.
+            knots: of a spline over the horizon; default: one value per step.
+            interpolation: between knots: "zero", "linear" (default) or "cubic".
+            rounds: for "hybrid", rounds of samples and refinement; default 1.
+            seconds: time budget of a plan. An iteration that would exceed it is not started. With
+                a budget, results depend on the machine. Default: no budget.
+            first_effort: factor on the iterations (for "hybrid", the rounds) and the time budget of
+                the first plan, which has no earlier plan to start from; default 1.
+            rate, betas: of Adam; the rate is in units of half of ctrlrange (1 without a range).
+                Default 0.05 and (0.9, 0.99).
+            keep_moments: for "gradient", keep Adam's moments from plan to plan, shifted in time
+                with the plan, so that a few iterations per plan make as much progress as many.
+                Default false.
+            clip: a gradient is shortened if it is longer than this factor times the median length
+                of the earlier ones; 0: never. Default 3.
+            starts: number of starting points: the last plan and random ones around it. "gradient"
+                refines all of them; "ilqr" continues with the best. Default 1.
+            rate_factor: ratio of the rates of consecutive starts; default 1. With sigma=0 the
+                starts differ only in their rate.
+            regularization: for "ilqr", initial regularization of the Hessian in the controls,
+                relative to its mean diagonal; default 0.0001.
+            samples: number of samples in each round; default 64.
+            noise: "white", "pink" (default) or "brown".
+            sigma: standard deviation of the noise, in the units of the rate; default 0.3.
+            elites: for "sampling", the number of best samples whose mean the next round starts
+                from; default 1.
+            refined: for "hybrid", the number of samples that are refined, in addition to the last
+                plan; default 3.
+            force_scale, velocity_scale: units of the rate and sigma for qfrc_applied and qvel;
+                default 1.
+            force_limit: bound of qfrc_applied; default: no bound.
+            seed: the same seed gives the same plan, for any number of threads; default 0.
+            nthread: number of threads; default: the simulator's.
 
         Raises:
-            InputError: an option that makes no sense, or a term that does not fit the model.
+            InputError: an option is out of range, or a term does not fit the model.
             UnsupportedError: a sensor in the cost has no derivative, or "ilqr" has an own cost.
         """
-        who = "Planner"
-        options = _diffmj.PlanOptions()
+        given = {name: value for name, value in locals().items() if name in _OPTION_NAMES}
+        reject_unknown("Planner", unknown, {*_OPTION_NAMES, "sim", "cost", "decide", "betas"})
+        given["nthread"] = sim.nthread if nthread is None else to_threads("Planner", nthread)
+        if betas is not None:
+            given["beta1"], given["beta2"] = to_pair("Planner", "betas", betas)
+        options = filled("Planner", _diffmj.PlanOptions(), given)
         decided = [decide] if isinstance(decide, str) else [str(x) for x in decide]
         for x in decided:
             if x not in _DECISIONS:
-                raise InputError(f"{who}: decide has {x!r}, expected among {', '.join(_DECISIONS)}")
-        options.method, options.interpolation, options.noise = (
-            str(method),
-            str(interpolation),
-            str(noise),
-        )
+                raise InputError(
+                    f"Planner: decide has {x!r}, expected one or more of {', '.join(_DECISIONS)}"
+                )
         options.controls, options.forces, options.velocity = (x in decided for x in _DECISIONS)
-        for name, value, least in (
-            ("horizon", horizon, 1),
-            ("iterations", iterations, 0),
-            ("knots", 0 if knots is None else knots, 0),
-            ("rounds", rounds, 1),
-            ("starts", starts, 1),
-            ("samples", samples, 1),
-            ("elites", elites, 1),
-            ("refined", refined, 0),
-            ("nthread", sim.nthread if nthread is None else nthread, 0),
-        ):
-            setattr(options, name, to_integer(who, name, value, least=least))
-        options.seed = to_integer(who, "seed", seed, most=2**32 - 1)
-        options.timestep = 0.0 if timestep is None else float(timestep)
-        options.seconds = 0.0 if seconds is None else float(seconds)
-        options.rate, options.clip, options.sigma = float(rate), float(clip), float(sigma)
-        options.beta1, options.beta2 = (float(x) for x in betas)
-        options.keep_moments = bool(keep_moments)
-        options.rate_factor = float(rate_factor)
-        options.force_scale, options.force_limit = float(force_scale), float(force_limit)
-        options.velocity_scale = float(velocity_scale)
-        options.regularization = float(regularization)
         self._cost = cost if isinstance(cost, Cost) else Cost(cost)
         bound = self._cost._bind(sim, gradient=options.method != "sampling")
         self._names = bound.names
@@ -238,11 +246,12 @@ class Planner:
         """A plan from this state.
 
         Args:
-            qpos, qvel, act: the state; default as of `Simulator.rollout`.
-            ctrl: where the search starts, (horizon, nu) or (nu,) to hold; default: the last plan,
-                at first 0 or the control next to it in ctrlrange.
-            qfrc_applied: likewise if it is decided; otherwise it acts throughout.
-            xfrc_applied, mocap_pos, mocap_quat, time: as of `Simulator.rollout`.
+            qpos, qvel, act: the initial state; defaults as for `Simulator.rollout`.
+            ctrl: where the search starts, (horizon, nu), or (nu,) to hold; default: the last plan,
+                or, for the first plan, the control nearest to 0 within ctrlrange.
+            qfrc_applied: the same if it is a decision variable; otherwise it acts during the whole
+                plan.
+            xfrc_applied, mocap_pos, mocap_quat, time: as for `Simulator.rollout`.
             progress: called with every `PlanIteration`.
 
         Raises:
@@ -250,9 +259,9 @@ class Planner:
             RolloutError: every rollout diverged.
 
         Warns:
-            RuntimeWarning: some rollouts diverged and were left out.
+            RuntimeWarning: some rollouts diverged and were ignored.
 
-        Ctrl-C ends planning with the best until then.
+        Ctrl-C ends planning and returns the best plan so far.
         """
         inputs = self._inputs(
             "plan",
@@ -271,7 +280,7 @@ class Planner:
         if found.ndiverged:
             warnings.warn(
                 f"{found.ndiverged} of {found.nrollout} rollouts of the plan diverged and were "
-                f"left out; the first: {found.message}",
+                f"ignored; the first: {found.message}",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -292,11 +301,11 @@ class Planner:
         )
 
     def shift(self, seconds: float) -> None:
-        """Moves the last plan by this time: its first part is over. `run_mpc` does it by itself."""
+        """Shifts the last plan forward by this time. `run_mpc` does so by itself."""
         self._planner.shift(float(seconds))
 
     def reset(self) -> None:
-        """Forgets the last plan, and begins again with the first seed."""
+        """Forgets the last plan and restarts the sequence of random numbers."""
         self._planner.reset()
 
     def _inputs(self, who: str, **arguments: Any) -> _diffmj.InputArrays:
@@ -304,7 +313,7 @@ class Planner:
         for x in inputs:
             if x.batch is not None:
                 raise InputError(f"{who}: {x.name} has shape {x.array.shape}, a batch; give one")
-        return _input_arrays(inputs)
+        return input_arrays(inputs)
 
 
 def _by_name(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
@@ -317,18 +326,18 @@ def _by_name(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class MpcPlan:
-    """A plan of a run, and what came of it.
+    """A plan of a run, and how it was executed.
 
     Attributes:
-        step: of the execution at which planning began.
-        time: [s] of the execution from which it was planned; in real time later than that.
+        step: step of the execution at which planning began.
+        time: [s] initial time of the plan; in real time, later than that of the step.
         cost: of the plan.
-        executed_cost: of the states from here to the next plan.
-        seconds: of planning.
-        expected: what the prediction took that to be.
-        late: it took longer, and the first part of the plan was not executed.
+        executed_cost: cost of the states until the next plan.
+        seconds: planning time.
+        expected: planning time that the prediction assumed [s].
+        late: planning took longer, so the first part of the plan was skipped.
         history: a list of `PlanIteration`.
-        rollouts, diverged, message: as of `Plan`.
+        rollouts, diverged, message: as for `Plan`.
     """
 
     step: int
@@ -362,20 +371,20 @@ def _mpc_plan(x: _diffmj.MpcPlan) -> MpcPlan:
 
 @dataclass(frozen=True, eq=False)
 class MpcRun:
-    """What `run_mpc` planned and executed.
+    """The result of `run_mpc`.
 
     Attributes:
         time: (nstep + 1,) [s]
         qpos, qvel, act: (nstep + 1, n)
         ctrl: (nstep, nu), as executed.
         plans: a list of `MpcPlan`.
-        seconds: of planning, all plans.
+        seconds: planning time of all plans.
         simulated: [s] of motion.
-        done: the function `done` said so.
-        interrupted: it was stopped by Ctrl-C; this is what was done until then.
-        message: why it ended early, if the execution or all rollouts of a plan diverged.
+        done: the function `done` ended the run.
+        interrupted: the run was stopped by Ctrl-C; this is the completed part.
+        message: why the run ended early: the execution or all rollouts of a plan diverged.
 
-    `run_mpc(..., resume=run)` goes on with it, also after `save` and `load`.
+    `run_mpc(..., resume=run)` continues it, also after `save` and `load`.
     """
 
     time: Array
@@ -415,7 +424,7 @@ class MpcRun:
 
     @property
     def costs(self) -> Array:
-        """Of the plans, (plans,)."""
+        """Costs of the plans, (plans,)."""
         return np.array([x.cost for x in self.plans])
 
 
@@ -444,14 +453,14 @@ def run_mpc(
     ctrl: npt.ArrayLike | None = None,
     *,
     nstep: int,
-    execute: int = 16,
+    execute: int | None = None,
     sim: Simulator | None = None,
-    realtime: bool = False,
+    realtime: bool | None = None,
     latency: float | None = None,
     plan_seconds: float | None = None,
     predict_timestep: float | None = None,
-    ctrl_noise: float = 0.0,
-    seed: int = 0,
+    ctrl_noise: float | None = None,
+    seed: int | None = None,
     disturbance: npt.ArrayLike | None = None,
     mocap_pos: npt.ArrayLike | None = None,
     mocap_quat: npt.ArrayLike | None = None,
@@ -461,42 +470,46 @@ def run_mpc(
     progress: Callable[[MpcPlan], object] | None = None,
     done: Callable[[MpcRun], bool] | None = None,
 ) -> MpcRun:
-    """Plans, executes the first part, and plans again from where that led.
+    """Plans, executes the first part of the plan, then plans again from the state reached.
 
-    The planner keeps its last plan: a second call from the last state of a run goes on with it.
+    The planner keeps its last plan, so that a second call from the last state of a run continues
+    it.
 
     Args:
         planner: makes the plans.
-        qpos, qvel, act: where the execution starts; default as of `Simulator.rollout`.
-        ctrl: where the first plan starts; in real time also the control, (nu,), until it is ready.
+        qpos, qvel, act: initial state of the execution; defaults as for `Simulator.rollout`.
+        ctrl: where the search of the first plan starts; in real time also the control, (nu,), that
+            is applied until this plan is ready.
         nstep: steps to execute.
-        execute: steps from plan to plan; in real time at least.
-        sim: what is executed on, if not the planner's simulator: another timestep, other
-            parameters or options, with the same state and controls.
-        realtime: the world does not wait. It goes on with the controls there are while a plan is
-            made, as long as that took, and the planner plans from the state it predicts for the
-            moment at which the plan will be ready.
-        latency: [s] that the first plan is expected to take; None: its time budget.
-        plan_seconds: [s] that every plan is taken to last in real time, whatever the clock says,
-            so that results are reproducible; None: the clock.
-        predict_timestep: [s] of the planner's model while it predicts, which may be finer than
-            that of planning; None: as it plans.
-        ctrl_noise: standard deviation of noise on executed controls, in units of half of ctrlrange.
-        seed: of this noise.
-        disturbance: (nstep, nbody, 6), forces in the execution that no plan knows of.
-        mocap_pos, mocap_quat, time: as of `Simulator.rollout`.
-        resume: a run to go on with, in place of qpos, qvel and act. The result has its part, too,
-            and nstep counts it. The planner must have the same options. Where no clock decides,
-            the bits are those of one uninterrupted run.
+        execute: steps between two plans, in real time the minimum; default 16.
+        sim: the simulator of the execution, if it is not the planner's. It may have another
+            timestep, other parameters and options, but must have the same state and controls.
+        realtime: the execution does not wait for plans. It continues with the available controls
+            for as long as planning takes, and the planner plans from the state that it predicts
+            for the time at which its plan will be ready. Default false.
+        latency: expected time of the first plan [s]; default: plan_seconds, or the time budget of a
+            plan.
+        plan_seconds: assumed time of every plan in real time [s], instead of the clock, so that
+            results are reproducible; default: the clock.
+        predict_timestep: timestep of the planner's model while it predicts [s], which may be finer
+            than that of planning; default: the same.
+        ctrl_noise: standard deviation of noise on executed controls, in units of half of ctrlrange;
+            default 0.
+        seed: of this noise; default 0.
+        disturbance: (nstep, nbody, 6), forces in the execution that are unknown to the planner.
+        mocap_pos, mocap_quat, time: as for `Simulator.rollout`.
+        resume: a run to continue, in place of qpos, qvel and act. The result includes its part, and
+            nstep counts it. The planner must have the same options. Unless the clock decides, the
+            bits are those of one uninterrupted run.
         view: shows the motion in a window of MuJoCo's viewer, at its own pace or that of planning.
         progress: called with every `MpcPlan`.
-        done: called with the `MpcRun` after the states of a plan were executed; true ends it.
+        done: called with the `MpcRun` after the states of a plan were executed; true ends the run.
 
     Raises:
         InputError: a wrong argument.
 
-    Ctrl-C, an execution that diverges and a plan all of whose rollouts diverge end the run: what
-    was done is returned.
+    Ctrl-C, a diverging execution and a plan whose rollouts all diverge end the run; the completed
+    part is returned.
     """
     who = "run_mpc"
     execution = planner._sim if sim is None else sim
@@ -527,14 +540,20 @@ def run_mpc(
                 planner._planner,
                 execution._model,
                 inputs,
-                nstep=count,
-                execute=to_integer(who, "execute", execute, least=1),
-                realtime=bool(realtime),
-                latency=0.0 if latency is None else float(latency),
-                plan_seconds=0.0 if plan_seconds is None else float(plan_seconds),
-                predict_timestep=0.0 if predict_timestep is None else float(predict_timestep),
-                ctrl_noise=float(ctrl_noise),
-                seed=to_integer(who, "seed", seed, most=2**32 - 1),
+                filled(
+                    who,
+                    _diffmj.MpcOptions(),
+                    {
+                        "nstep": count,
+                        "execute": execute,
+                        "realtime": realtime,
+                        "latency": latency,
+                        "plan_seconds": plan_seconds,
+                        "predict_timestep": predict_timestep,
+                        "ctrl_noise": ctrl_noise,
+                        "seed": seed,
+                    },
+                ),
                 disturbance=push,
                 resume=None if resume is None else resume._run,
                 progress=None if progress is None else lambda x: progress(_mpc_plan(x)),

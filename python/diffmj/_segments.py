@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _diffmj
-from ._arrays import Array, to_integer
+from ._arrays import Array
 from ._errors import InputError
-from ._recording import Recording, _number, _record
+from ._option_values import filled
+from ._recording import Recording, _record
 
 if TYPE_CHECKING:
     from ._simulator import Simulator
@@ -114,10 +115,10 @@ def segments(
     recordings: Recording | Sequence[Recording],
     length: int,
     stride: int | None = None,
-    rule: str = "all",
+    rule: str | None = None,
     *,
-    margin: float = 0.0,
-    max_missing: float = 0.5,
+    margin: float | None = None,
+    max_missing: float | None = None,
     targets: Sequence[str] | None = None,
 ) -> list[Segment]:
     """Short pieces of recordings, in the order of recordings and rows.
@@ -133,10 +134,10 @@ def segments(
         recordings: one or several.
         length: recorded intervals of a segment.
         stride: rows between two starts; None: length, so that segments do not overlap.
-        rule: "all", or "contact": segments that have a contact at one recorded state at least, in
-            the model as it is.
-        margin: [m] of "contact": geoms that are nearer than this count, too.
-        max_missing: share of the target numbers after the start that may be missing.
+        rule: "all" (default), or "contact": segments that have a contact at one recorded state at
+            least, in the model as it is.
+        margin: [m] of "contact": geoms that are nearer than this count, too; default 0.
+        max_missing: share of the target numbers after the start that may be missing; default 0.5.
         targets: names of quantities to compare; None: all but ctrl.
 
     Raises:
@@ -155,11 +156,17 @@ def segments(
     cut = _diffmj.segments(
         sim._model,
         records,
-        length=to_integer(who, "length", length, least=1),
-        stride=0 if stride is None else to_integer(who, "stride", stride, least=1),
-        rule=str(rule),
-        margin=_number(who, "margin", margin),
-        max_missing=_number(who, "max_missing", max_missing),
-        targets=[] if targets is None else list(targets),
+        filled(
+            who,
+            _diffmj.SegmentOptions(),
+            {
+                "length": length,
+                "stride": stride,
+                "rule": rule,
+                "margin": margin,
+                "max_missing": max_missing,
+                "targets": None if targets is None else list(targets),
+            },
+        ),
     )
     return [Segment(x) for x in cut]

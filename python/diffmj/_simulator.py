@@ -6,83 +6,31 @@ import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj
-from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer
+from ._arrays import Array, Input, common_batch, common_nstep, to_threads
 from ._cfd import Cfd
 from ._check import CheckReport
-from ._errors import (
-    DivergedError,
-    FallbackWarning,
-    InputError,
-    RolloutError,
-    StepBudgetError,
-    StepSizeError,
-)
+from ._errors import FallbackWarning, InputError
+from ._failures import report_failures
 from ._field_values import field_values
+from ._inputs import ROWS, State, input_arrays
+from ._linearize import linearize_step
+from ._model_properties import ModelProperties
+from ._option_values import filled, reject_unknown
+from ._options import Options, RungeKutta, Smooth
 from ._trajectory import Trajectory
 from ._warnings import report_warnings
 
-# what rollout takes: the dimensions of one row, and whether it may differ between steps
-_ROWS: dict[str, tuple[tuple[str, ...], bool]] = {
-    "qpos": (("nq",), False),
-    "qvel": (("nv",), False),
-    "act": (("na",), False),
-    "ctrl": (("nu",), True),
-    "qfrc_applied": (("nv",), True),
-    "xfrc_applied": (("nbody", "6"), True),
-    "mocap_pos": (("nmocap", "3"), False),
-    "mocap_quat": (("nmocap", "4"), False),
-    "time": ((), False),
-}
+_OPTION_NAMES = frozenset(x.name for x in _diffmj.model_options())
 
 
-# explicit Runge-Kutta methods
-_METHODS = (
-    "tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint", "ralston", "explicit_euler",
-)  # fmt: skip
-
-# options of theirs that are several numbers
-_TUPLES = {"pid": ("p", "i", "d"), "step_ratio": ("shrink", "grow")}
-
-# what a single rollout that failed raises
-_FAILURES = {
-    "not finite": DivergedError,
-    "budget exhausted": StepBudgetError,
-    "step too small": StepSizeError,
-}
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """A state to start a rollout from: `sim.rollout(**vars(state), nstep=100)`.
-
-    Attributes:
-        time: [s]
-        qpos: (nq,)
-        qvel: (nv,)
-        act: (na,)
-        ctrl: (nu,), of the keyframe; a rollout holds it. Zeros in the default state.
-        mocap_pos: (nmocap, 3); None: the model's.
-        mocap_quat: (nmocap, 4); None: the model's.
-    """
-
-    time: float
-    qpos: Array
-    qvel: Array
-    act: Array
-    ctrl: Array
-    mocap_pos: Array | None = None
-    mocap_quat: Array | None = None
-
-
-class Simulator:
+class Simulator(ModelProperties):
     """A MuJoCo model, with rollouts and their gradients.
 
     Several threads may use one Simulator at once.
@@ -93,14 +41,14 @@ class Simulator:
     def __init__(
         self,
         model: mujoco.MjModel | str | os.PathLike[str],
-        integrator: str = "model",
-        nthread: int = 0,
-        fallback: bool = True,
-        path: str = "analytic",
-        muscle_smoothing: float = 0.0,
+        integrator: str | RungeKutta | None = None,
+        nthread: int | None = None,
+        fallback: bool | None = None,
+        gradient_path: str | None = None,
+        muscle_smoothing: float | None = None,
         *,
-        collisions: str = "mujoco",
-        smoothness: float = 1e-3,
+        collisions: str | Smooth | None = None,
+        smoothness: float | None = None,
         cfd: Cfd | None = None,
         rtol: float | None = None,
         atol: float | None = None,
@@ -118,110 +66,66 @@ class Simulator:
         pid: tuple[float, float, float] | None = None,
         safety: float | None = None,
         step_ratio: tuple[float, float] | None = None,
+        **unknown: NoReturn,
     ):
         """
-        The arguments after cfd apply only to the explicit Runge-Kutta methods. With these, a
-        rollout of nstep rows has nstep intervals, each with as many steps as it needs.
+        None stands for the default of every argument.
 
         Args:
             model: an MjModel, which is copied (later changes to it have no effect); the path of an
                 MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins with
                 '<'.
-            integrator: "model" keeps what the model says; otherwise one of MuJoCo's, "Euler",
-                "RK4", "implicit", "implicitfast" or "discrete"; or an explicit Runge-Kutta method
-                with adaptive steps, "tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint",
-                "ralston", or with constant steps only, "explicit_euler".
-            nthread: threads that a batch runs on; 0: one per core. Results do not depend on it.
-            fallback: if the model has a feature that `path` does not support, take a slower
-                gradient path and give a FallbackWarning that names the feature. If False, raise an
-                UnsupportedError instead.
-            path: the fastest gradient path that the model may take (see `gradient_path`):
-                "analytic", "oracle" or "differences"; the slower ones are for comparison.
+            integrator: "model" (default) keeps what the model says; otherwise one of MuJoCo's,
+                "Euler", "RK4", "implicit", "implicitfast" or "discrete"; or an explicit Runge-Kutta
+                method with its options, such as `diffmj.Tsit5(rtol=1e-8, interval=0.02)`. Its name
+                may be given instead ("tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint",
+                "ralston", "explicit_euler"), and its options as the keywords from rtol on, which
+                `RungeKutta` explains.
+            nthread: threads that a batch runs on; default (also 0): one per core. Results do not
+                depend on it.
+            fallback: if the model has a feature that `gradient_path` does not support, take a
+                slower one and give a FallbackWarning that names the feature; default true. If
+                False, raise an UnsupportedError instead.
+            gradient_path: the fastest gradient path that the model may take, "analytic" (default),
+                "oracle" or "differences"; the slower ones are for comparison. The attribute
+                `gradient_path` is the one that the model takes.
             muscle_smoothing: width over which the curves of muscles are smoothed in the backward
                 pass, in units of the muscle's optimal length, of its largest velocity and of
                 activation. Flat pieces of the curves then have a slope near their ends. The
-                gradient is a surrogate; rollouts do not depend on it. 0: the exact gradient.
-            collisions: "mujoco"; "smooth", colliders whose contacts have no jumps or kinks in the
-                geoms' poses and sizes, forward and backward; "smooth-backward", MuJoCo's contacts
-                and forces with the derivatives of the smooth ones; or "smooth-field", the
-                derivative of the dynamics with smooth contacts, solved again at every state of the
-                backward pass. With the last two, rollouts have the same bits as with "mujoco", and
-                the gradient is a surrogate. Pairs of shapes without a smooth collider keep
-                MuJoCo's, with a FallbackWarning that names them (fallback=False: an
-                UnsupportedError).
-            smoothness: width [m] over which the cases of a collider are blended. As it goes to 0,
-                contacts converge to MuJoCo's. Not used by "mujoco".
+                gradient is a surrogate; rollouts do not depend on it. Default 0, which
+                gives the exact gradient.
+            collisions: "mujoco" (default), or smooth colliders: `diffmj.Smooth(1e-3)`, forward and
+                backward; `diffmj.SmoothBackward(1e-3)` and `diffmj.SmoothField(1e-3)`, in the
+                gradient only. Pairs of shapes without a smooth collider keep MuJoCo's, with a
+                FallbackWarning that names them (fallback=False: an UnsupportedError). Their names
+                may be given instead ("smooth", "smooth-backward", "smooth-field"), together with
+            smoothness: width [m] over which the cases of a collider are blended; default 0.001. Not
+                used by "mujoco".
             cfd: contacts from distance apply contact forces before geoms touch, in the backward
                 pass only. The gradient is a surrogate that points towards contact. None: the
                 ordinary gradient.
-            rtol, atol: tolerances for the error of a step in (tangent) positions, velocities and
-                activations; default 1e-6 and 1e-8.
-            max_steps: limit of accepted and rejected steps of a rollout; default 100 000.
-            step: take constant steps of this size [s] instead of adaptive ones; a little less, if
-                an interval is not a whole number of them.
-            interval: time between rows of the trajectory and of ctrl [s]; default: the timestep.
-            control: "hold" (default) keeps a row of ctrl over its interval, as MuJoCo does;
-                "linear" interpolates linearly from each row to the next and holds the last.
-            events: end steps where a contact or limit becomes active, and include the jump of the
-                forces there in the gradient; default True. False is for comparison.
-            adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated"
-                solves the adjoint equation along their dense output; "backsolve" solves the states
-                backwards together with it, which is unstable with damped contacts.
-            checkpoints: number of states inside the rollout that are kept for the backward pass.
-                The steps between them are recomputed, with the same bits. None: all steps are kept
-                with their Runge-Kutta stages.
-            adjoint_rtol, adjoint_atol: tolerances of "interpolated" and "backsolve"; default: rtol
-                and atol.
-            min_step, max_step: bounds of a step [s]; default 1e-12 and none. Adaptive steps also
-                stay within the stability limit of the method, whatever these bounds are.
-            pid: coefficients (p, i, d) of the step controller; default (0.2, 0.4, 0).
-            safety: factor on the step that the controller proposes; default 0.9.
-            step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default
-                (0.2, 10).
 
         Raises:
-            InputError: no such file, unknown integrator or path, a negative muscle_smoothing, a
-                model without degrees of freedom, an option out of range, or an option of the
-                explicit Runge-Kutta methods with another integrator.
+            InputError: no such file, a model without degrees of freedom, an option that is unknown
+                or out of range, an option of the explicit Runge-Kutta methods with another
+                integrator, or an option that is given both in an object and as a keyword.
             MujocoError: the model does not compile.
             UnsupportedError: the model uses a feature without a derivative, or, with fallback=False
-                or muscle_smoothing > 0, one that `path` does not support; the message names it.
+                or muscle_smoothing > 0, one that `gradient_path` does not support; the message
+                names it.
         """
+        given = {name: value for name, value in locals().items() if name in _OPTION_NAMES}
+        reject_unknown("Simulator", unknown, {*_OPTION_NAMES, "model", "nthread", "cfd"})
         self.nthread = nthread
-        adaptive = dict(
-            rtol=rtol,
-            atol=atol,
-            max_steps=max_steps,
-            step=step,
-            interval=interval,
-            control=control,
-            events=events,
-            adjoint=adjoint,
-            checkpoints=checkpoints,
-            adjoint_rtol=adjoint_rtol,
-            adjoint_atol=adjoint_atol,
-            min_step=min_step,
-            max_step=max_step,
-            pid=pid,
-            safety=safety,
-            step_ratio=step_ratio,
-        )
-        self._options = _options(
-            str(integrator),
-            str(path),
-            bool(fallback),
-            float(muscle_smoothing),
-            str(collisions),
-            float(smoothness),
-            adaptive,
-            cfd,
-        )
-        self._model = _load(model, self._options)
+        self._options = Options(given, cfd)
+        options = self._options.record()
+        self._model = _load(model, options)
         self._models: list[_diffmj.Model] = []  # one for every rollout of a batch
-        if self.gradient_path != path:
+        requested = options.get("gradient_path")
+        if self.gradient_path != requested:
             warnings.warn(
                 f"gradients of this model take the path '{self.gradient_path}', slower than "
-                f"'{path}': {self.gradient_path_reason}; fallback=False refuses such models",
+                f"'{requested}': {self.gradient_path_reason}; fallback=False refuses such models",
                 FallbackWarning,
                 stacklevel=2,
             )
@@ -234,114 +138,13 @@ class Simulator:
             )
 
     @property
-    def nthread(self) -> int:
-        """Threads that a batch runs on; 0: one per core."""
+    def nthread(self) -> int | None:
+        """Threads that a batch runs on; None: one per core."""
         return self._nthread
 
     @nthread.setter
-    def nthread(self, value: int) -> None:
-        self._nthread = to_integer("Simulator", "nthread", value)
-
-    @property
-    def nq(self) -> int:
-        """Position coordinates."""
-        return self._model.nq
-
-    @property
-    def nv(self) -> int:
-        """Degrees of freedom."""
-        return self._model.nv
-
-    @property
-    def na(self) -> int:
-        """Activations."""
-        return self._model.na
-
-    @property
-    def nu(self) -> int:
-        """Controls."""
-        return self._model.nu
-
-    @property
-    def nbody(self) -> int:
-        """Bodies, the world included."""
-        return self._model.nbody
-
-    @property
-    def nmocap(self) -> int:
-        """Mocap bodies."""
-        return self._model.nmocap
-
-    @property
-    def nsite(self) -> int:
-        """Sites."""
-        return self._model.nsite
-
-    @property
-    def nsensordata(self) -> int:
-        """Numbers that the sensors measure."""
-        return self._model.nsensordata
-
-    @property
-    def ngeom(self) -> int:
-        """Geoms."""
-        return self._model.ngeom
-
-    @property
-    def timestep(self) -> float:
-        """The model's step of time [s]."""
-        return self._model.timestep
-
-    @property
-    def interval(self) -> float:
-        """Time between rows of a trajectory [s]: the timestep, unless set otherwise."""
-        return self._model.interval
-
-    @property
-    def adjoint(self) -> str:
-        """The adjoint of adaptive steps: "discrete", "interpolated" or "backsolve"."""
-        return self._model.adaptive.adjoint
-
-    @property
-    def muscle_smoothing(self) -> float:
-        """Width over which muscles are smoothed in the backward pass; 0: the exact gradient."""
-        return self._model.muscle_smoothing
-
-    @property
-    def collisions(self) -> str:
-        """Which colliders are used: "mujoco", "smooth", "smooth-backward" or "smooth-field"."""
-        return self._model.collisions
-
-    @property
-    def smoothness(self) -> float:
-        """Width of smooth colliders [m]; not used by "mujoco"."""
-        return self._model.smoothness
-
-    @property
-    def collisions_notice(self) -> str:
-        """Names the pairs of shapes that keep MuJoCo's collider although smooth ones were
-        requested; empty if there are none.
-        """
-        return self._model.collisions_notice
-
-    @property
-    def integrator(self) -> str:
-        """Name of the integrator: "Euler", "RK4", "implicit", ..., "tsit5", ..."""
-        return self._model.integrator
-
-    @property
-    def gradient_path(self) -> str:
-        """How a step is differentiated: "analytic", by reverse sweeps over MuJoCo's stages;
-        "oracle", by implicit differentiation of the constraint solver and differences of inverse
-        dynamics; or "differences", by differences of mj_step itself.
-        """
-        return self._model.gradient_path
-
-    @property
-    def gradient_path_reason(self) -> str:
-        """The feature of the model that requires a slower path than requested; empty if there is
-        none."""
-        return self._model.gradient_path_reason
+    def nthread(self, value: int | None) -> None:
+        self._nthread = to_threads("Simulator", value)
 
     def default_state(self) -> State:
         """The model's default state: qpos0, at rest, with zero controls."""
@@ -500,7 +303,7 @@ class Simulator:
                 )
             batch = len(self._models)
         steps = common_nstep(who, inputs, nstep)
-        arrays = _input_arrays(inputs)
+        arrays = input_arrays(inputs)
         if steps_of is not None and not isinstance(steps_of, Trajectory):
             raise InputError(
                 f"{who}: steps_of is a {type(steps_of).__name__}, expected a Trajectory"
@@ -516,7 +319,7 @@ class Simulator:
             )
         trajectory = Trajectory(self, record, batch is not None, xfrc_applied is not None)
         report_warnings(record, trajectory.batch)
-        _report_failures(trajectory, record)
+        report_failures(trajectory, record)
         return trajectory
 
     def linearize(
@@ -552,8 +355,7 @@ class Simulator:
             InputError: a wrong argument, or the step fails.
             UnsupportedError: `sensors`, and a sensor of the model has no derivative.
         """
-        who = "linearize"
-        self._require_one_model(who)
+        self._require_one_model("linearize")
         given = {
             "qpos": qpos,
             "qvel": qvel,
@@ -565,27 +367,7 @@ class Simulator:
             "mocap_quat": mocap_quat,
             "time": time,
         }
-        # rows of a batch, not of steps
-        for name in ("ctrl", "qfrc_applied", "xfrc_applied"):
-            if given[name] is not None:
-                x = to_array(who, name, given[name])
-                if x.ndim == len(_ROWS[name][0]) + 1:
-                    x = x[:, None]
-                given[name] = x
-        inputs = self._inputs(who, **given)
-        batch = common_batch(who, inputs)
-        steps = common_nstep(who, inputs, 1 if all(x.nstep is None for x in inputs) else None)
-        if steps != 1:
-            raise InputError(f"{who}: the arguments have {steps} steps, expected one")
-        out = _diffmj.linearize(
-            self._model,
-            _input_arrays(inputs),
-            1 if batch is None else batch,
-            bool(sensors),
-            self.nthread,
-        )
-        A, B, C, D = out if batch is not None else (x[0] for x in out)
-        return (A, B, C, D) if sensors else (A, B)
+        return linearize_step(self, given, bool(sensors))
 
     def check(
         self,
@@ -599,9 +381,9 @@ class Simulator:
         mocap_quat: npt.ArrayLike | None = None,
         time: float = 0.0,
         nstep: int | None = None,
-        directions: int = 8,
-        seed: int = 1,
-        tolerance: float = 1e-5,
+        directions: int | None = None,
+        seed: int | None = None,
+        tolerance: float | None = None,
         progress: Callable[[float], object] | None = None,
     ) -> CheckReport:
         """Is the gradient right at this state? Compares the adjoint of a short rollout with
@@ -616,9 +398,9 @@ class Simulator:
         Args: as for `rollout`, without a batch, and
             nstep: length of the rollout. None: as many steps as ctrl, qfrc_applied or xfrc_applied
                 have rows, or 10 if none of them has one row per step.
-            directions: random directions in (qpos, qvel, act, every ctrl).
-            seed: of directions and cotangents.
-            tolerance: largest relative error of a direction that agrees; above 0.
+            directions: number of random directions in (qpos, qvel, act, every ctrl); default 8.
+            seed: of directions and cotangents; default 1.
+            tolerance: largest relative error of a direction that agrees, above 0; default 1e-05.
             progress: called with the share of the work that is done, from 0 to 1.
 
         Raises:
@@ -641,19 +423,15 @@ class Simulator:
         if common_batch(who, inputs) is not None:
             raise InputError(f"{who}: checks one rollout; give arguments without a batch dimension")
         self._require_one_model(who)
-        if nstep is None and all(x.nstep is None for x in inputs):
-            nstep = 10
-        nstep = common_nstep(who, inputs, nstep)
-        report = _diffmj.check_gradient(
-            self._model,
-            _input_arrays(inputs),
-            nstep=nstep,
-            directions=to_integer(who, "directions", directions, least=1),
-            seed=to_integer(who, "seed", seed, most=2**32 - 1),
-            tolerance=float(tolerance),
-            progress=progress,
+        options = filled(
+            who,
+            _diffmj.CheckOptions(),
+            {"directions": directions, "seed": seed, "tolerance": tolerance},
         )
-        return CheckReport.from_record(report, nstep=nstep, tolerance=tolerance)
+        if nstep is not None or any(x.nstep is not None for x in inputs):
+            options.nstep = common_nstep(who, inputs, nstep)
+        report = _diffmj.check_gradient(self._model, input_arrays(inputs), options, progress)
+        return CheckReport.from_record(report, tolerance=options.tolerance)
 
     def _inputs(self, who: str, single_row: bool = False, **arguments: Any) -> list[Input]:
         """The arguments that were given, checked."""
@@ -661,7 +439,7 @@ class Simulator:
         for name, value in arguments.items():
             if value is None:
                 continue
-            dimensions, steps = _ROWS[name]
+            dimensions, steps = ROWS[name]
             row = {d: int(d) if d.isdigit() else getattr(self, d) for d in dimensions}
             x = Input(who, name, value, row, steps)
             if single_row and (x.nstep is not None or x.batch is not None):
@@ -678,80 +456,13 @@ class Simulator:
         )
 
 
-def _adaptive_options(integrator: str, **given: Any) -> _diffmj.AdaptiveOptions:
-    out = _diffmj.AdaptiveOptions()
-    given = {name: value for name, value in given.items() if value is not None}
-    if given and integrator not in _METHODS:
-        raise InputError(
-            f"Simulator: {', '.join(given)} {'is' if len(given) == 1 else 'are'} for the explicit "
-            f"Runge-Kutta methods "
-            f"({', '.join(_METHODS)}), but integrator is '{integrator}'"
-        )
-    for name, parts in _TUPLES.items():
-        if name in given:
-            values = given.pop(name)
-            try:
-                numbers = [float(x) for x in values]
-            except (TypeError, ValueError):
-                numbers = []
-            if len(numbers) != len(parts):
-                raise InputError(f"Simulator: {name} is {values!r}, expected {len(parts)} numbers")
-            for part, number in zip(parts, numbers, strict=True):
-                setattr(out, part, number)
-    for name, value in given.items():
-        if name in ("max_steps", "checkpoints"):
-            setattr(out, name, to_integer("Simulator", name, value, least=1))
-        elif name == "events":
-            out.events = bool(value)
-        elif name in ("control", "adjoint"):
-            setattr(out, name, str(value))
-        else:
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                raise InputError(f"Simulator: {name} is {value!r}, expected a number") from None
-            if name in ("step", "interval") and not number > 0:  # there 0 is the default
-                raise InputError(f"Simulator: {name} is {number:g}, expected a time > 0")
-            setattr(out, name, number)
-    return out
-
-
-def _options(
-    integrator: str,
-    path: str,
-    fallback: bool,
-    muscle_smoothing: float,
-    collisions: str,
-    smoothness: float,
-    adaptive: dict[str, Any],
-    cfd: Cfd | None,
-) -> tuple[Any, ...]:
-    """What every constructor of the extension's Model takes, but in types that can be pickled."""
-    if cfd is not None and not isinstance(cfd, Cfd):
-        raise InputError(f"Simulator: cfd is {cfd!r}, expected a diffmj.Cfd or None")
-    return (
-        integrator, path, fallback, muscle_smoothing, collisions, smoothness, adaptive, cfd,
-    )  # fmt: skip
-
-
-def _records(options: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same in the extension's types."""
-    *plain, adaptive, cfd = options
-    return (
-        *plain,
-        _adaptive_options(options[0], **adaptive),
-        None if cfd is None else cfd._record(),
-    )
-
-
-def _load(model: Any, given: tuple[Any, ...]) -> _diffmj.Model:
-    options = _records(given)
+def _load(model: Any, options: _diffmj.ModelOptions) -> _diffmj.Model:
     if isinstance(model, mujoco.MjModel):
-        return _diffmj.Model.from_address(model._address, *options)
+        return _diffmj.Model.from_address(model._address, options)
     if isinstance(model, str) and model.lstrip("\ufeff \t\r\n").startswith("<"):
-        return _diffmj.Model.from_xml(model, *options)
+        return _diffmj.Model.from_xml(model, options)
     if isinstance(model, (str, os.PathLike)):
-        return _diffmj.Model.from_file(os.fsdecode(model), *options)
+        return _diffmj.Model.from_file(os.fsdecode(model), options)
     hint = "; call its compile() first" if isinstance(model, mujoco.MjSpec) else ""
     raise InputError(
         f"Simulator: model is a {type(model).__name__}, expected a mujoco.MjModel, the path of an "
@@ -759,32 +470,15 @@ def _load(model: Any, given: tuple[Any, ...]) -> _diffmj.Model:
     )
 
 
-def _restore(models: list[bytes], many: bool, options: tuple[Any, ...], nthread: int) -> Simulator:
+def _restore(
+    models: list[bytes], many: bool, options: Options, nthread: int | None
+) -> Simulator:
     """What pickle makes a Simulator with; its FallbackWarning was given when it was first made."""
     sim = object.__new__(Simulator)
     sim.nthread = nthread
     sim._options = options
-    made = [_diffmj.Model.from_bytes(x, *_records(options)) for x in models]
+    record = options.record()
+    made = [_diffmj.Model.from_bytes(x, record) for x in models]
     sim._model = made[0]
     sim._models = made if many else []
     return sim
-
-
-def _input_arrays(inputs: list[Input]) -> _diffmj.InputArrays:
-    return _diffmj.InputArrays(**{x.name: x.rows() for x in inputs})
-
-
-def _report_failures(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) -> None:
-    failed = [i for i, ok in enumerate(record.ok) if not ok]
-    if not failed:
-        return
-    if trajectory.batch is None:
-        failure = _FAILURES.get(record.outcome[0], RolloutError)
-        raise failure(f"rollout: {record.message[0]}", trajectory)
-    shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
-    warnings.warn(
-        f"{len(failed)} of {trajectory.batch} rollouts failed (rollout {shown}); the first: "
-        f"{record.message[failed[0]]}",
-        RuntimeWarning,
-        stacklevel=3,
-    )

@@ -61,7 +61,7 @@ class Rollouts:
 class Group:
     """Of one ModelSequences: its models as a function of the parameters, and its rollouts."""
 
-    def __init__(self, sequences: Any, params: Any, options: dict[str, Any], nthread: int):
+    def __init__(self, sequences: Any, params: Any, options: dict[str, Any], nthread: int | None):
         self.options = options
         self.params = params.copy()
         self.last: mujoco.MjModel | None = None
@@ -151,7 +151,7 @@ class Signals:
 class Problem:
     """All of them: the residual, its Jacobian and the gradient of half its square."""
 
-    def __init__(self, params: Any, options: dict[str, Any], nthread: int):
+    def __init__(self, params: Any, options: dict[str, Any], nthread: int | None):
         self.groups = [Group(x, params, options, nthread) for x in options["models_sequences"]]
         self.evaluations = {"residual": 0, "jacobian": 0, "gradient": 0}
         self._kept: tuple[bytes, list[Any]] | None = None

@@ -53,7 +53,7 @@ def optimize(
     verbose: bool = True,
     check_conditioning: bool = False,
     *,
-    nthread: int = 0,
+    nthread: int | None = None,
     final_jacobian: bool = True,
     **optimizer_kwargs: Any,
 ) -> tuple[_sysid.ParameterDict, scipy.optimize.OptimizeResult]:
@@ -69,7 +69,7 @@ def optimize(
             start.
         verbose: log a table of the parameters at the end.
         check_conditioning: warn if cond(JᵀJ) at the start is above 1e12.
-        nthread: number of threads for rollouts and pullbacks; 0: one per core.
+        nthread: number of threads for rollouts and pullbacks; None: one per core.
         final_jacobian: with "diffmj-lbfgs", compute the Jacobian at the result, for confidence
             intervals. Without it `jac` is None.
         optimizer_kwargs: for the optimizer: max_iters, verbose, x_scale, gtol, ...; "scipy" and
@@ -131,7 +131,7 @@ def optimize(
 
 
 def jacobian(
-    params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int = 0
+    params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int | None = None
 ) -> tuple[Array, Array]:
     """The residual (m,) at the values of the parameters, and its Jacobian (m, n).
 
@@ -144,7 +144,7 @@ def jacobian(
 
 
 def derivatives(
-    params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int = 0
+    params: _sysid.ParameterDict, residual_fn: Callable[..., Any], *, nthread: int | None = None
 ) -> Problem:
     """For your own optimizer: an object with `residual(x)`, `jacobian(x)` and `gradient(x)` (½|r|²
     and its gradient), where x is the vector of the parameters that are not frozen.
@@ -162,7 +162,7 @@ class _Foreign(Exception):
     """A residual that is not made of what diffmj can differentiate."""
 
 
-def _problem(params: Any, residual_fn: Callable[..., Any], nthread: int) -> Problem:
+def _problem(params: Any, residual_fn: Callable[..., Any], nthread: int | None) -> Problem:
     options = {**_DEFAULTS, **_captured(residual_fn)}
     if options["custom_rollout"] is not None:
         name = getattr(options["custom_rollout"], "__name__", "custom_rollout")

@@ -29,7 +29,7 @@ struct ArrayRolloutOptions {
   std::vector<std::string> params;  // fields of mjModel
   bool last = false;                // outputs of the last state alone
   bool raises = true;               // a rollout that fails is an error; else its numbers are NaN
-  int nthread = 0;
+  std::optional<int> nthread = {};
 };
 
 // The inputs, in this order; one without numbers takes its default. After them come the params.

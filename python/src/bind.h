@@ -42,6 +42,13 @@ void bind_recording(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_arrays(nb::module_& m);
 
+// Fields of a struct of options, which Python sets where they differ from their defaults.
+#define DIFFMJ_OPTION(Class, name) .def_rw(#name, &Class::name)
+#define DIFFMJ_CHOICE(Class, name, to_name, from_name)                    \
+  .def_prop_rw(                                                           \
+      #name, [](const Class& x) { return std::string(to_name(x.name)); }, \
+      [](Class& x, const std::string& value) { x.name = from_name(value); })
+
 // An argument: rows of numbers, one row per rollout, or one that the batch shares. None: default.
 using RowArray = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Rows = std::optional<RowArray>;
@@ -200,7 +207,7 @@ class Signals {
   void raise_other_errors() {
     if (error_ && !error_->matches(PyExc_KeyboardInterrupt)) throw nb::python_error(*error_);
   }
-  RolloutOptions options(int nthread) {
+  RolloutOptions options(std::optional<int> nthread) {
     return {.nthread = nthread, .interrupted = [this] { return raised(); }};
   }
 

@@ -88,7 +88,7 @@ void bind_arrays(nb::module_& m) {
       .def(
           "__init__",
           [](ArrayHandle* self, const Model& model, std::vector<std::string> outputs,
-             std::vector<std::string> params, bool last, bool raises, int nthread) {
+             std::vector<std::string> params, bool last, bool raises, std::optional<int> nthread) {
             new (self) ArrayHandle(std::make_shared<const ArrayRollout>(
                 model, ArrayRolloutOptions{.outputs = std::move(outputs),
                                            .params = std::move(params),
@@ -96,7 +96,8 @@ void bind_arrays(nb::module_& m) {
                                            .raises = raises,
                                            .nthread = nthread}));
           },
-          "model"_a, nb::kw_only(), "outputs"_a, "params"_a, "last"_a, "raises"_a, "nthread"_a)
+          "model"_a, nb::kw_only(), "outputs"_a, "params"_a, "last"_a, "raises"_a,
+          "nthread"_a.none())
       .def_prop_ro("handle", &ArrayHandle::id)
       .def(
           "output_size",

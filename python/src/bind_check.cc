@@ -28,6 +28,7 @@ void bind_check(nb::module_& m) {
 
   nb::class_<CheckReport>(m, "CheckReport", "What check_gradient() found.")
       .def_ro("passed", &CheckReport::passed)
+      .def_ro("nstep", &CheckReport::nstep)
       .def_ro("reason", &CheckReport::reason)
       .def_ro("directions", &CheckReport::directions)
       .def_ro("solver_residual", &CheckReport::solver_residual)
@@ -44,24 +45,26 @@ void bind_check(nb::module_& m) {
       .def_ro("advice", &CheckReport::advice)
       .def_ro("warnings", &CheckReport::warnings);
 
+  nb::class_<CheckOptions>(m, "CheckOptions", "See check.h.")
+      .def(nb::init<>())
+      // clang-format off
+      DIFFMJ_OPTION(CheckOptions, nstep) DIFFMJ_OPTION(CheckOptions, directions)
+      DIFFMJ_OPTION(CheckOptions, seed) DIFFMJ_OPTION(CheckOptions, tolerance);
+  // clang-format on
+
   m.def(
       "check_gradient",
-      [](const Model& model, const InputArrays& inputs, int nstep, int directions, unsigned seed,
-         double tolerance, const nb::object& progress) {
+      [](const Model& model, const InputArrays& inputs, CheckOptions options,
+         const nb::object& progress) {
         Signals signals;
-        CheckOptions options = {.nstep = nstep,
-                                .directions = directions,
-                                .seed = seed,
-                                .tolerance = tolerance,
-                                .interrupted = [&] { return signals.raised(); },
-                                .progress = {}};
+        options.interrupted = [&] { return signals.raised(); };
         if (!progress.is_none()) {
           options.progress = [&](double share) { signals.call(progress, share); };
         }
         return signals.run([&] { return check_gradient(model, inputs.at(0), options); });
       },
-      "model"_a, "inputs"_a, nb::kw_only(), "nstep"_a, "directions"_a, "seed"_a, "tolerance"_a,
-      "progress"_a = nb::none(), "Compares the adjoint with differences of mj_step.");
+      "model"_a, "inputs"_a, "options"_a, "progress"_a.none(),
+      "Compares the adjoint with differences of mj_step.");
 }
 
 }  // namespace diffmj::python

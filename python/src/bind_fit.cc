@@ -86,18 +86,32 @@ void bind_fit(nb::module_& m) {
           "slope", [](const FitVariables& x, const Numbers& z) { return array(x.slope(span(z))); },
           "z"_a, kOwner);
 
+  nb::class_<ResidualLoss>(m, "ResidualLoss", "See fit.h.")
+      .def(nb::init<>())
+      // clang-format off
+      DIFFMJ_CHOICE(ResidualLoss, kind, residual_loss_name, residual_loss_from_name)
+      DIFFMJ_OPTION(ResidualLoss, scale);
+  nb::class_<FitOptions>(m, "FitOptions", "See fit.h.")
+      .def(nb::init<>())
+      DIFFMJ_CHOICE(FitOptions, method, fit_method_name, fit_method_from_name)
+      DIFFMJ_OPTION(FitOptions, iterations) DIFFMJ_OPTION(FitOptions, rate)
+      DIFFMJ_OPTION(FitOptions, beta1) DIFFMJ_OPTION(FitOptions, beta2)
+      DIFFMJ_OPTION(FitOptions, minibatch) DIFFMJ_OPTION(FitOptions, seed)
+      DIFFMJ_OPTION(FitOptions, estimate_starts) DIFFMJ_OPTION(FitOptions, nthread)
+      DIFFMJ_OPTION(FitOptions, checkpoint) DIFFMJ_OPTION(FitOptions, resume);
+  // clang-format on
+
   nb::class_<Objective>(m, "Objective", "The loss of segments as a function of parameters.")
       .def(
           "__init__",
           [](Objective* self, const ParametricModel& family, const std::vector<Segment>& segments,
-             const std::string& loss, double scale) {
-            new (self) Objective(family, segments, {residual_loss_from_name(loss), scale});
-          },
-          "family"_a, "segments"_a, "loss"_a, "scale"_a)
+             const ResidualLoss& loss) { new (self) Objective(family, segments, loss); },
+          "family"_a, "segments"_a, "loss"_a)
       .def_prop_ro("nsegment", &Objective::nsegment)
       .def(
           "evaluate",
-          [](const Objective& objective, const Numbers& theta, bool gradient, int nthread) {
+          [](const Objective& objective, const Numbers& theta, bool gradient,
+             std::optional<int> nthread) {
             Signals signals;
             Objective::Value value = signals.run([&] {
               return objective.evaluate(span(theta), gradient, {}, signals.options(nthread));
@@ -105,10 +119,12 @@ void bind_fit(nb::module_& m) {
             return std::tuple<double, Array, int>(value.loss, array(std::move(value.gradient)),
                                                   value.nfailed);
           },
-          "theta"_a, "gradient"_a, "nthread"_a, "Loss, gradient, and number of failed rollouts.")
+          "theta"_a, "gradient"_a, "nthread"_a.none(),
+          "Loss, gradient, and number of failed rollouts.")
       .def(
           "residuals",
-          [](const Objective& objective, const Numbers& theta, bool jacobian, int nthread) {
+          [](const Objective& objective, const Numbers& theta, bool jacobian,
+             std::optional<int> nthread) {
             Signals signals;
             Objective::Residuals r = signals.run([&] {
               return objective.residuals(span(theta), {.theta = jacobian},
@@ -119,11 +135,12 @@ void bind_fit(nb::module_& m) {
                 array(std::move(r.values)),
                 new_array(std::move(r.theta), {jacobian ? n : 0, theta.size()}), r.first);
           },
-          "theta"_a, "jacobian"_a, "nthread"_a,
+          "theta"_a, "jacobian"_a, "nthread"_a.none(),
           "Residuals times roots of weights, their derivatives, and where segments begin.")
       .def(
           "uncertainty",
-          [](const Objective& objective, const Numbers& theta, const Numbers& moves, int nthread) {
+          [](const Objective& objective, const Numbers& theta, const Numbers& moves,
+             std::optional<int> nthread) {
             Signals signals;
             Uncertainty out = signals.run([&] {
               return uncertainty(objective, span(theta), signals.options(nthread), span(moves));
@@ -133,11 +150,12 @@ void bind_fit(nb::module_& m) {
                 array(std::move(out.error)), new_array(std::move(out.correlation), {n, n}),
                 std::move(out.undetermined));
           },
-          "theta"_a, "moves"_a, "nthread"_a,
+          "theta"_a, "moves"_a, "nthread"_a.none(),
           "Standard errors, correlations, and directions that are not determined.")
       .def(
           "target_errors",
-          [](const Objective& objective, const Numbers& before, const Numbers& after, int nthread) {
+          [](const Objective& objective, const Numbers& before, const Numbers& after,
+             std::optional<int> nthread) {
             Signals signals;
             std::vector<std::tuple<std::string, long, double, double>> out;
             for (const TargetError& x : signals.run([&] {
@@ -148,7 +166,8 @@ void bind_fit(nb::module_& m) {
             }
             return out;
           },
-          "before"_a, "after"_a, "nthread"_a, "Root mean squares by target: name, count, values.")
+          "before"_a, "after"_a, "nthread"_a.none(),
+          "Root mean squares by target: name, count, values.")
       .def(
           "report",
           [](const Objective& training, const Objective* held_out, const Numbers& start,
@@ -157,7 +176,7 @@ void bind_fit(nb::module_& m) {
              const std::vector<std::string>& notes, const std::string& mjcf) {
             Signals signals;
             return signals.run([&] {
-              const RolloutOptions options = signals.options(0);
+              const RolloutOptions options = signals.options({});
               return fit_report(training, held_out, span(start), bounds_of(bounds), result,
                                 uncertainty(training, result.theta, options, result.moves),
                                 {title, summary, notes, mjcf}, options);
@@ -168,23 +187,10 @@ void bind_fit(nb::module_& m) {
       .def(
           "fit",
           [](const Objective& objective, const Numbers& start,
-             const std::vector<std::pair<double, double>>& bounds, const std::string& method,
-             int iterations, double rate, double beta1, double beta2, int minibatch, unsigned seed,
-             bool estimate_starts, int nthread, const std::string& checkpoint, bool resume,
+             const std::vector<std::pair<double, double>>& bounds, FitOptions options,
              const nb::object& progress) {
             Signals signals;
-            FitOptions options{.method = fit_method_from_name(method),
-                               .iterations = iterations,
-                               .rate = rate,
-                               .beta1 = beta1,
-                               .beta2 = beta2,
-                               .minibatch = minibatch,
-                               .seed = seed,
-                               .estimate_starts = estimate_starts,
-                               .nthread = nthread,
-                               .interrupted = [&] { return signals.raised(); },
-                               .checkpoint = checkpoint,
-                               .resume = resume};
+            options.interrupted = [&] { return signals.raised(); };
             options.bounds = bounds_of(bounds);
             if (!progress.is_none()) {
               options.progress = [&](const FitStep& step) {
@@ -199,9 +205,7 @@ void bind_fit(nb::module_& m) {
             signals.raise_other_errors();
             return out;
           },
-          "start"_a, "bounds"_a, "method"_a, "iterations"_a, "rate"_a, "beta1"_a, "beta2"_a,
-          "minibatch"_a, "seed"_a, "estimate_starts"_a, "nthread"_a, "checkpoint"_a, "resume"_a,
-          "progress"_a.none());
+          "start"_a, "bounds"_a, "options"_a, "progress"_a.none());
 }
 
 }  // namespace diffmj::python

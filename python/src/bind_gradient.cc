@@ -119,7 +119,7 @@ void bind_gradient(nb::module_& m) {
   m.def(
       "rollout_pullback_batch",
       [](const Model& model, const TrajectoryBatch& batch, const CotangentArrays& cotangents,
-         int nthread, const std::vector<Model>& models) {
+         std::optional<int> nthread, const std::vector<Model>& models) {
         Signals signals;
         return signals.run([&] {
           std::vector<Cotangents> each;
@@ -130,7 +130,8 @@ void bind_gradient(nb::module_& m) {
                                    : rollout_pullback_batch(models, batch.items, each, options)};
         });
       },
-      "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a, "models"_a = std::vector<Model>(),
+      "model"_a, "trajectories"_a, "cotangents"_a, "nthread"_a.none(),
+      "models"_a = std::vector<Model>(),
       "Pullbacks of a batch, on a pool of threads; models: one each.");
 }
 

@@ -25,7 +25,7 @@ void require_ok(const char* who, const TrajectoryBatch& batch) {
 std::tuple<Numbers, Numbers, Numbers, Numbers> linearize_inputs(const Model& model,
                                                                 const InputArrays& arrays,
                                                                 size_t batch, bool sensors,
-                                                                int nthread) {
+                                                                std::optional<int> nthread) {
   Signals signals;
   Linearization all;
   signals.run([&] {
@@ -51,7 +51,7 @@ std::tuple<Numbers, Numbers, Numbers, Numbers> linearize_inputs(const Model& mod
 
 std::tuple<Numbers, Numbers, Numbers> linearize_trajectories(const Model& model,
                                                              const TrajectoryBatch& batch,
-                                                             int nthread,
+                                                             std::optional<int> nthread,
                                                              const std::vector<Model>& models) {
   require_ok("linearize", batch);
   Signals signals;
@@ -79,7 +79,8 @@ std::tuple<Numbers, Numbers, Numbers> push_forward(const Model& model, const Tra
                                                    int count,
                                                    const std::map<std::string, RowArray>& rows,
                                                    const std::map<std::string, RowArray>& params,
-                                                   int nthread, const std::vector<Model>& models) {
+                                                   std::optional<int> nthread,
+                                                   const std::vector<Model>& models) {
   require_ok("forward", batch);
   Signals signals;
   TrajectoryTangents all;
@@ -116,14 +117,15 @@ std::tuple<Numbers, Numbers, Numbers> push_forward(const Model& model, const Tra
 }  // namespace
 
 void bind_linearize(nb::module_& m) {
-  m.def("linearize", &linearize_inputs, "model"_a, "inputs"_a, "batch"_a, "sensors"_a, "nthread"_a,
+  m.def("linearize", &linearize_inputs, "model"_a, "inputs"_a, "batch"_a, "sensors"_a,
+        "nthread"_a.none(),
         "A and B of one step for every input, and C and D of the sensors at its start, if they are "
         "asked for.");
-  m.def("linearize_trajectories", &linearize_trajectories, "model"_a, "trajectories"_a, "nthread"_a,
-        "models"_a,
+  m.def("linearize_trajectories", &linearize_trajectories, "model"_a, "trajectories"_a,
+        "nthread"_a.none(), "models"_a,
         "A and B of every step, and by the controls of the next row; models: one each.");
   m.def("rollout_pushforward", &push_forward, "model"_a, "trajectories"_a, "count"_a, "rows"_a,
-        "params"_a, "nthread"_a, "models"_a,
+        "params"_a, "nthread"_a.none(), "models"_a,
         "Tangents of qpos, qvel and act at every state; models: one each.");
 }
 

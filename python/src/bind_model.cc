@@ -1,9 +1,10 @@
-// include/diffmj/model.h, state.h and the half of serialize.h that is about models
+// include/diffmj/options.h, model.h, state.h and the half of serialize.h that is about models
 #include <mujoco/mujoco.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 
 #include <cstdint>
 #include <optional>
@@ -12,139 +13,106 @@
 
 #include "bind.h"
 #include "diffmj/model.h"
+#include "diffmj/options.h"
 #include "diffmj/serialize.h"
 #include "diffmj/state.h"
 
 namespace diffmj::python {
 namespace {
 
-GradientPath gradient_path_from_name(const std::string& name) {
-  std::string known;
-  for (const GradientPath path :
-       {GradientPath::kAnalytic, GradientPath::kOracle, GradientPath::kDifferences}) {
-    if (name == gradient_path_name(path)) return path;
-    known += (known.empty() ? "" : ", ") + std::string(gradient_path_name(path));
-  }
-  throw InputError("path '" + name + "' is not known; use one of " + known);
-}
+void bind_options(nb::module_& m) {
+  nb::class_<OptionInfo>(m, "OptionInfo", "An option: its name, meaning, range and default.")
+      .def_ro("name", &OptionInfo::name)
+      .def_prop_ro("kind", [](const OptionInfo& x) { return option_kind_name(x.kind); })
+      .def_ro("help", &OptionInfo::help)
+      .def_ro("expected", &OptionInfo::expected)
+      .def_ro("default_text", &OptionInfo::default_text)
+      .def_ro("default", &OptionInfo::default_value)
+      .def_ro("parts", &OptionInfo::parts)
+      .def_ro("choices", &OptionInfo::choices)
+      .def_ro("runge_kutta", &OptionInfo::runge_kutta);
+  m.def("model_options", &model_option_list, "Options of a model, without cfd.");
+  m.def("cfd_law_options", &cfd_law_option_list, "Options of a law of contacts from distance.");
+  m.def("cfd_options", &cfd_option_list, "Options of contacts from distance, without laws.");
+  m.def(
+      "nearest_name",
+      [](const std::string& name, const std::vector<std::string>& known) {
+        return nearest_name(name, known);
+      },
+      "name"_a, "known"_a, "The known name that a misspelt one stands for; empty: none.");
 
-ModelOptions options(const std::string& integrator, const std::string& gradient_path, bool fallback,
-                     double muscle_smoothing, const std::string& collisions, double smoothness,
-                     const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
-  return {.integrator = integrator_from_name(integrator),
-          .path = gradient_path_from_name(gradient_path),
-          .fallback = fallback,
-          .muscle_smoothing = muscle_smoothing,
-          .collisions = {collisions_from_name(collisions), smoothness},
-          .cfd = cfd,
-          .adaptive = adaptive};
-}
-
-// an attribute of AdaptiveOptions::stepping
-template <class T>
-auto get(T StepControl::*member) {
-  return [member](const AdaptiveOptions& o) { return o.stepping.*member; };
-}
-template <class T>
-auto set(T StepControl::*member) {
-  return [member](AdaptiveOptions& o, T value) { o.stepping.*member = value; };
+  nb::class_<CfdLaw>(m, "CfdLaw", "Impedance and reference of contacts from distance.")
+      .def(
+          "__init__",
+          [](CfdLaw* self, const NamedOptions& values) {
+            new (self) CfdLaw(cfd_law_by_name(values));
+          },
+          "values"_a);
+  nb::class_<Cfd>(m, "Cfd", "Contacts from distance.")
+      .def(
+          "__init__",
+          [](Cfd* self, const NamedOptions& values) {
+            Cfd out;
+            set_cfd_options(values, out);
+            new (self) Cfd(out);
+          },
+          "values"_a)
+      .def_rw("law", &Cfd::law, nb::none())
+      .def_rw("geoms", &Cfd::geoms)
+      .def_rw("pairs", &Cfd::pairs);
+  nb::class_<ModelOptions>(m, "ModelOptions", "How a model is simulated and differentiated.")
+      .def(
+          "__init__",
+          [](ModelOptions* self, const NamedOptions& values, const std::optional<Cfd>& cfd) {
+            ModelOptions out = model_options_by_name(values);
+            out.cfd = cfd;
+            out.validate();
+            new (self) ModelOptions(out);
+          },
+          "values"_a, "cfd"_a.none())
+      .def(
+          "get",
+          [](const ModelOptions& options, const std::string& name) {
+            return option_value(options, name);
+          },
+          "name"_a, "The value of an option; None: not set.");
 }
 
 }  // namespace
 
 void bind_model(nb::module_& m) {
-  // every attribute may be set; names are checked when a model is made
-  nb::class_<AdaptiveOptions>(m, "AdaptiveOptions", "Options of explicit Runge-Kutta methods.")
-      .def(nb::init<>())
-      .def_rw("step", &AdaptiveOptions::step)
-      .def_rw("interval", &AdaptiveOptions::interval)
-      .def_rw("events", &AdaptiveOptions::events)
-      .def_rw("checkpoints", &AdaptiveOptions::checkpoints, nb::none())
-      .def_rw("adjoint_rtol", &AdaptiveOptions::adjoint_rtol, nb::none())
-      .def_rw("adjoint_atol", &AdaptiveOptions::adjoint_atol, nb::none())
-      .def_prop_rw(
-          "control", [](const AdaptiveOptions& o) { return control_name(o.control); },
-          [](AdaptiveOptions& o, const std::string& x) { o.control = control_from_name(x); })
-      .def_prop_rw(
-          "adjoint", [](const AdaptiveOptions& o) { return adjoint_name(o.adjoint); },
-          [](AdaptiveOptions& o, const std::string& x) { o.adjoint = adjoint_from_name(x); })
-      .def_prop_rw("rtol", get(&StepControl::rtol), set(&StepControl::rtol))
-      .def_prop_rw("atol", get(&StepControl::atol), set(&StepControl::atol))
-      .def_prop_rw("p", get(&StepControl::p), set(&StepControl::p))
-      .def_prop_rw("i", get(&StepControl::i), set(&StepControl::i))
-      .def_prop_rw("d", get(&StepControl::d), set(&StepControl::d))
-      .def_prop_rw("safety", get(&StepControl::safety), set(&StepControl::safety))
-      .def_prop_rw("shrink", get(&StepControl::shrink), set(&StepControl::shrink))
-      .def_prop_rw("grow", get(&StepControl::grow), set(&StepControl::grow))
-      .def_prop_rw("min_step", get(&StepControl::min_step), set(&StepControl::min_step))
-      .def_prop_rw("max_step", get(&StepControl::max_step), set(&StepControl::max_step))
-      .def_prop_rw("max_steps", get(&StepControl::max_steps), set(&StepControl::max_steps));
-
-  nb::class_<CfdLaw>(m, "CfdLaw", "Impedance and reference of contacts from distance.")
-      .def(nb::init<>())
-      .def_rw("width", &CfdLaw::width)
-      .def_rw("d_c", &CfdLaw::d_c)
-      .def_rw("d_0", &CfdLaw::d_0)
-      .def_rw("midpoint", &CfdLaw::midpoint)
-      .def_rw("power", &CfdLaw::power)
-      .def_rw("softplus", &CfdLaw::softplus);
-  nb::class_<Cfd>(m, "Cfd", "Contacts from distance.")
-      .def(nb::init<>())
-      .def_rw("law", &Cfd::law, nb::none())
-      .def_rw("geoms", &Cfd::geoms)
-      .def_rw("pairs", &Cfd::pairs)
-      .def_rw("max_contacts", &Cfd::max_contacts)
-      .def_rw("controls_steps", &Cfd::controls_steps)
-      .def_rw("forward", &Cfd::forward);
-
+  bind_options(m);
   nb::class_<Model>(m, "Model", "A compiled MuJoCo model, constant and shared by all threads.")
       .def_static(
           "from_file",
-          [](const std::string& file, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const std::string& collisions,
-             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
+          [](const std::string& file, const ModelOptions& options) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_file(file, options(integrator, path, fallback, muscle_smoothing,
-                                                  collisions, smoothness, adaptive, cfd));
+            return Model::from_file(file, options);
           },
-          "file"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
-          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Reads an MJCF, URDF or MJB file.")
+          "file"_a, "options"_a, "Reads an MJCF, URDF or MJB file.")
       .def_static(
           "from_xml",
-          [](const std::string& mjcf, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const std::string& collisions,
-             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
+          [](const std::string& mjcf, const ModelOptions& options) {
             const nb::gil_scoped_release no_gil;
-            return Model::from_xml(mjcf, options(integrator, path, fallback, muscle_smoothing,
-                                                 collisions, smoothness, adaptive, cfd));
+            return Model::from_xml(mjcf, options);
           },
-          "mjcf"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
-          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Compiles an MJCF string.")
+          "mjcf"_a, "options"_a, "Compiles an MJCF string.")
       .def_static(
           "from_address",
-          [](uintptr_t address, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const std::string& collisions,
-             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
+          [](uintptr_t address, const ModelOptions& options) {
             // with the lock: no other Python thread writes to the model while it is copied
             // NOLINTNEXTLINE(performance-no-int-to-ptr): mujoco.MjModel gives its address as an int
-            return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address),
-                                       options(integrator, path, fallback, muscle_smoothing,
-                                               collisions, smoothness, adaptive, cfd));
+            return Model::from_mjmodel(reinterpret_cast<const mjModel*>(address), options);
           },
-          "address"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
-          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Copies the mjModel at MjModel._address.")
+          "address"_a, "options"_a, "Copies the mjModel at MjModel._address.")
       .def_static(
           "from_bytes",
-          [](const nb::bytes& bytes, const std::string& integrator, const std::string& path,
-             bool fallback, double muscle_smoothing, const std::string& collisions,
-             double smoothness, const AdaptiveOptions& adaptive, const std::optional<Cfd>& cfd) {
+          [](const nb::bytes& bytes, const ModelOptions& options) {
             const std::string_view view(bytes.c_str(), bytes.size());
             const nb::gil_scoped_release no_gil;
-            return model_from_bytes(view, options(integrator, path, fallback, muscle_smoothing,
-                                                  collisions, smoothness, adaptive, cfd));
+            return model_from_bytes(view, options);
           },
-          "bytes"_a, "integrator"_a, "path"_a, "fallback"_a, "muscle_smoothing"_a, "collisions"_a,
-          "smoothness"_a, "adaptive"_a, "cfd"_a.none(), "Reads what to_bytes gave.")
+          "bytes"_a, "options"_a, "Reads what to_bytes gave.")
       .def(
           "to_bytes",
           [](const Model& model) {
@@ -166,18 +134,12 @@ void bind_model(nb::module_& m) {
             return model.tightened();
           },
           "The same model with the solver run to machine precision and no warm start.")
-      .def_prop_ro("muscle_smoothing", &Model::muscle_smoothing,
-                   "Width over which muscles are blurred in the backward pass; 0: not at all.")
       .def_prop_ro(
-          "collisions",
-          [](const Model& model) { return collisions_name(model.options().collisions.mode); },
-          "Which colliders are used: mujoco, smooth, smooth-backward or smooth-field.")
-      .def_prop_ro(
-          "smoothness", [](const Model& model) { return model.options().collisions.smoothness; },
-          "Width of smooth colliders [m].")
+          "options", [](const Model& model) { return model.options(); },
+          "How the model is simulated and differentiated, as requested.")
       .def_prop_ro("collisions_notice", &Model::collisions_notice,
-                   "Pairs of shapes that have MuJoCo's collider although smooth ones were asked "
-                   "for; empty if there are none.")
+                   "Pairs of shapes that have MuJoCo's collider although smooth ones were "
+                   "requested; empty if there are none.")
       .def_prop_ro(
           "quaternions",
           [](const Model& model) {
@@ -190,7 +152,7 @@ void bind_model(nb::module_& m) {
             }
             return out;
           },
-          "Where they begin: in qpos and in qvel.")
+          "Where each quaternion begins, in qpos and in qvel.")
       .def_prop_ro("nq", &Model::nq, "Position coordinates.")
       .def_prop_ro("nv", &Model::nv, "Degrees of freedom.")
       .def_prop_ro("na", &Model::na, "Activations.")
@@ -205,17 +167,15 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("is_adaptive", &Model::is_adaptive,
                    "The integrator is an explicit Runge-Kutta method of ours.")
       .def_prop_ro(
-          "adaptive", [](const Model& model) { return model.options().adaptive; },
-          "Options of explicit Runge-Kutta methods.")
-      .def_prop_ro(
           "integrator", [](const Model& model) { return integrator_name(model.integrator()); },
           "MuJoCo's name of the integrator.")
       .def_prop_ro(
           "gradient_path",
           [](const Model& model) { return gradient_path_name(model.gradient_path()); },
           "'analytic', 'oracle' or 'differences'.")
-      .def_prop_ro("gradient_path_reason", &Model::gradient_path_reason,
-                   "What forced a slower path than was asked for; empty if nothing did.")
+      .def_prop_ro(
+          "gradient_path_reason", &Model::gradient_path_reason,
+          "The feature that requires a slower path than requested; empty if there is none.")
       .def("parameter_shape", &parameter_shape, "name"_a, "Rows and numbers per row of a field.")
       .def("keyframe", &Model::keyframe, "name"_a, "Number of the keyframe with this name.")
       .def(

@@ -107,11 +107,12 @@ void bind_parametric(nb::module_& m) {
           "theta"_a, "The model of these parameters.")
       .def(
           "jacobian",
-          [](const ParametricModel& family, const Numbers& theta, int nthread, bool allow_idle) {
+          [](const ParametricModel& family, const Numbers& theta, std::optional<int> nthread,
+             bool allow_idle) {
             const nb::gil_scoped_release no_gil;
             return family.jacobian(span(theta), nthread, allow_idle);
           },
-          "theta"_a, "nthread"_a, "allow_idle"_a = false,
+          "theta"_a, "nthread"_a.none(), "allow_idle"_a = false,
           "Derivatives of the fields of mjModel in the parameters.");
 }
 

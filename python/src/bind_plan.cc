@@ -124,25 +124,20 @@ void bind_cost(nb::module_& m) {
           "model"_a, "trajectories"_a, "The terms' shares: rollouts x terms.");
 }
 
-#define DIFFMJ_OPTION(Class, name) .def_rw(#name, &Class::name)
-#define DIFFMJ_CHOICE(name, to_name, from_name)                                 \
-  .def_prop_rw(                                                                 \
-      #name, [](const PlanOptions& x) { return std::string(to_name(x.name)); }, \
-      [](PlanOptions& x, const std::string& value) { x.name = from_name(value); })
-
 void bind_planner(nb::module_& m) {
   nb::class_<PlanOptions>(m, "PlanOptions", "See plan.h.")
       .def(nb::init<>())
       // clang-format off
-      DIFFMJ_CHOICE(method, plan_method_name, plan_method_from_name)
-      DIFFMJ_CHOICE(interpolation, interpolation_name, interpolation_from_name)
-      DIFFMJ_CHOICE(noise, noise_name, noise_from_name)
+      DIFFMJ_CHOICE(PlanOptions, method, plan_method_name, plan_method_from_name)
+      DIFFMJ_CHOICE(PlanOptions, interpolation, interpolation_name, interpolation_from_name)
+      DIFFMJ_CHOICE(PlanOptions, noise, noise_name, noise_from_name)
       DIFFMJ_OPTION(PlanOptions, horizon) DIFFMJ_OPTION(PlanOptions, timestep)
       DIFFMJ_OPTION(PlanOptions, controls) DIFFMJ_OPTION(PlanOptions, forces)
       DIFFMJ_OPTION(PlanOptions, velocity) DIFFMJ_OPTION(PlanOptions, force_scale)
       DIFFMJ_OPTION(PlanOptions, force_limit) DIFFMJ_OPTION(PlanOptions, velocity_scale)
       DIFFMJ_OPTION(PlanOptions, knots) DIFFMJ_OPTION(PlanOptions, iterations)
       DIFFMJ_OPTION(PlanOptions, rounds) DIFFMJ_OPTION(PlanOptions, seconds)
+      DIFFMJ_OPTION(PlanOptions, first_effort)
       DIFFMJ_OPTION(PlanOptions, rate) DIFFMJ_OPTION(PlanOptions, beta1)
       DIFFMJ_OPTION(PlanOptions, beta2) DIFFMJ_OPTION(PlanOptions, keep_moments)
       DIFFMJ_OPTION(PlanOptions, clip)
@@ -160,7 +155,8 @@ void bind_planner(nb::module_& m) {
       .def_ro("seconds", &PlanIteration::seconds)
       .def_ro("nrollout", &PlanIteration::nrollout)
       .def_ro("ndiverged", &PlanIteration::ndiverged)
-      .def_ro("sampled", &PlanIteration::sampled);
+      .def_ro("sampled", &PlanIteration::sampled)
+      .def_ro("linearized", &PlanIteration::linearized);
 
   nb::class_<Plan>(m, "Plan", "What a planner found.")
       .def_prop_ro(
@@ -239,24 +235,24 @@ void bind_mpc(nb::module_& m) {
           "save", [](const MpcRun& x, const std::string& path) { save_run(path, x); }, "path"_a)
       .def_static("load", &load_run, "path"_a);
 
+  nb::class_<MpcOptions>(m, "MpcOptions", "See mpc.h.")
+      .def(nb::init<>())
+      // clang-format off
+      DIFFMJ_OPTION(MpcOptions, nstep) DIFFMJ_OPTION(MpcOptions, execute)
+      DIFFMJ_OPTION(MpcOptions, realtime) DIFFMJ_OPTION(MpcOptions, latency)
+      DIFFMJ_OPTION(MpcOptions, plan_seconds) DIFFMJ_OPTION(MpcOptions, predict_timestep)
+      DIFFMJ_OPTION(MpcOptions, ctrl_noise) DIFFMJ_OPTION(MpcOptions, seed);
+  // clang-format on
+
   m.def(
       "run_mpc",
-      [](Planner& planner, const Model& execution, const InputArrays& inputs, int nstep,
-         int execute, bool realtime, double latency, double plan_seconds, double predict_timestep,
-         double ctrl_noise, unsigned seed, const Rows& disturbance, const MpcRun* resume,
-         const nb::object& progress, const nb::object& view, const nb::object& done) {
+      [](Planner& planner, const Model& execution, const InputArrays& inputs, MpcOptions options,
+         const Rows& disturbance, const MpcRun* resume, const nb::object& progress,
+         const nb::object& view, const nb::object& done) {
         Signals signals;
-        MpcOptions options{.nstep = nstep,
-                           .execute = execute,
-                           .realtime = realtime,
-                           .latency = latency,
-                           .plan_seconds = plan_seconds,
-                           .predict_timestep = predict_timestep,
-                           .ctrl_noise = ctrl_noise,
-                           .seed = seed,
-                           .disturbance = row(disturbance, 0),
-                           .resume = resume,
-                           .interrupted = [&] { return signals.raised(); }};
+        options.disturbance = row(disturbance, 0);
+        options.resume = resume;
+        options.interrupted = [&] { return signals.raised(); };
         // of the states, those since the plan before
         size_t shown = 0;
         options.progress = [&](const MpcPlan& x, const MpcRun& run) {
@@ -275,8 +271,7 @@ void bind_mpc(nb::module_& m) {
         return signals.run_until(
             [&] { return run_mpc(planner, execution, inputs.at(0), options); });
       },
-      "planner"_a, "execution"_a, "inputs"_a, "nstep"_a, "execute"_a, "realtime"_a, "latency"_a,
-      "plan_seconds"_a, "predict_timestep"_a, "ctrl_noise"_a, "seed"_a, "disturbance"_a.none(),
+      "planner"_a, "execution"_a, "inputs"_a, "options"_a, nb::kw_only(), "disturbance"_a.none(),
       "resume"_a.none(), "progress"_a.none(), "view"_a.none(), "done"_a.none());
 }
 

@@ -150,22 +150,22 @@ void bind_recording(nb::module_& m) {
         return with_bodies(model, x, bodies);
       },
       "model"_a, "recording"_a, "bodies"_a, "Poses of bodies from recorded positions.");
+  nb::class_<SegmentOptions>(m, "SegmentOptions", "See recording.h.")
+      .def(nb::init<>())
+      // clang-format off
+      DIFFMJ_CHOICE(SegmentOptions, rule, segment_rule_name, segment_rule_from_name)
+      DIFFMJ_OPTION(SegmentOptions, length) DIFFMJ_OPTION(SegmentOptions, stride)
+      DIFFMJ_OPTION(SegmentOptions, margin) DIFFMJ_OPTION(SegmentOptions, max_missing)
+      DIFFMJ_OPTION(SegmentOptions, targets);
+  // clang-format on
   m.def(
       "segments",
-      [](const Model& model, const std::vector<Recording>& recordings, int length, int stride,
-         const std::string& rule, double margin, double max_missing,
-         const std::vector<std::string>& targets) {
-        const SegmentOptions options = {.length = length,
-                                        .stride = stride,
-                                        .rule = segment_rule_from_name(rule),
-                                        .margin = margin,
-                                        .max_missing = max_missing,
-                                        .targets = targets};
+      [](const Model& model, const std::vector<Recording>& recordings,
+         const SegmentOptions& options) {
         const nb::gil_scoped_release no_gil;
         return segments(model, recordings, options);
       },
-      "model"_a, "recordings"_a, nb::kw_only(), "length"_a, "stride"_a, "rule"_a, "margin"_a,
-      "max_missing"_a, "targets"_a, "Segments in the order of recordings and rows.");
+      "model"_a, "recordings"_a, "options"_a, "Segments in the order of recordings and rows.");
   m.def(
       "residuals",
       [](const Model& model, const Segment& segment, const TrajectoryBatch& batch) {

@@ -297,8 +297,9 @@ void bind_rollout(nb::module_& m) {
       "model"_a, "inputs"_a, "nstep"_a, "steps_of"_a.none(), "sensors"_a = false, "One rollout.");
   m.def(
       "rollout_batch",
-      [](const Model& model, const InputArrays& inputs, size_t size, int nstep, int nthread,
-         const TrajectoryBatch* steps_of, bool sensors, const std::vector<Model>& models) {
+      [](const Model& model, const InputArrays& inputs, size_t size, int nstep,
+         std::optional<int> nthread, const TrajectoryBatch* steps_of, bool sensors,
+         const std::vector<Model>& models) {
         Signals signals;
         return signals.run([&] {
           std::vector<RolloutInput> each_input;
@@ -310,7 +311,7 @@ void bind_rollout(nb::module_& m) {
                                  .nstep = nstep};
         });
       },
-      "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a, "steps_of"_a.none(),
+      "model"_a, "inputs"_a, "size"_a, "nstep"_a, "nthread"_a.none(), "steps_of"_a.none(),
       "sensors"_a = false, "models"_a = std::vector<Model>(),
       "Rollouts on a pool of threads; models: one each.");
   m.def(

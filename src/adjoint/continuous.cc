@@ -71,7 +71,7 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
     x_.emplace(impl_);
   }
   // a discrete adjoint asks where forces bend: steps of one size would not do
-  if (o.step == 0 || (o.adjoint == Adjoint::kDiscrete && tableau_.embedded_order > 0)) {
+  if (!o.step || (o.adjoint == Adjoint::kDiscrete && tableau_.embedded_order > 0)) {
     StepControl control = o.stepping;
     control.rtol = o.adjoint_rtol.value_or(control.rtol);
     control.atol = o.adjoint_atol.value_or(control.atol);

@@ -4,9 +4,12 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "diffmj/error.h"
 
 namespace diffmj {
 
@@ -37,10 +40,14 @@ StopSignal::Part::~Part() {
   stop_.size_ = outer_size_;
 }
 
-void parallel_for(int n, int nthread, StopSignal& stop,
+void parallel_for(int n, std::optional<int> given, StopSignal& stop,
                   const std::function<void(int i, StopSignal& stop)>& fn) {
-  if (nthread <= 0) nthread = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  nthread = std::min(nthread, n);
+  if (given && *given < 1) {
+    throw InputError("nthread is " + std::to_string(*given) +
+                     ", expected a number ≥ 1; leave it out for one thread per core");
+  }
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int nthread = std::min(given.value_or(cores), n);
   if (nthread <= 1) {
     for (int i = 0; i < n && !stop.poll(); i++) {
       const StopSignal::Part part(stop, i, n);

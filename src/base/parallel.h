@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 
 namespace diffmj {
 
@@ -42,11 +43,12 @@ class StopSignal {
   std::atomic<bool> stopped_{false};
 };
 
-// Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (0: one per core), each i once, in no
-// order. With one thread fn runs on the calling thread and must poll stop itself, with its share of
-// i alone. After a stop no new i is begun. An exception thrown by fn ends the loop and is thrown
-// again here; of several the one with the smallest i.
-void parallel_for(int n, int nthread, StopSignal& stop,
+// Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (none: one per core), each i once, in
+// no order. Throws InputError if nthread is less than 1. With one thread fn runs on the calling
+// thread and must poll stop itself, with its share of i alone. After a stop no new i is begun. An
+// exception thrown by fn ends the loop and is thrown again here; of several the one with the
+// smallest i.
+void parallel_for(int n, std::optional<int> nthread, StopSignal& stop,
                   const std::function<void(int i, StopSignal& stop)>& fn);
 
 }  // namespace diffmj

@@ -99,8 +99,10 @@ ModelOptions exact_options(const Model& model) {
   options.muscle_smoothing = 0;
   options.cfd = {};
   if (options.collisions.mode != Collisions::kSmooth) options.collisions = {};
-  options.adaptive.adjoint = Adjoint::kDiscrete;
-  options.adaptive.events = false;
+  if (model.is_adaptive()) {
+    options.adaptive.adjoint = Adjoint::kDiscrete;
+    options.adaptive.events = false;
+  }
   return options;
 }
 
@@ -137,18 +139,18 @@ void inspect_collider(const Model& user_model, const ModelOptions& exact,
       "MuJoCo's collider finds the contact of " + contact + " by iteration, to ccd_tolerance " +
       number(opt.ccd_tolerance) + ": that alone moves the gradient by " +
       number(report.collider_difference) +
-      " of its largest entry; the check is of contacts at machine precision, and a smaller "
+      " of its largest entry; the check compares contacts at machine precision, and a smaller "
       "ccd_tolerance makes both agree");
 }
 
 double compare_with_oracle(const Model& model, const RolloutFunction& function,
                            const Vector& gradient) {
   ModelOptions options = model.options();
-  options.path = GradientPath::kOracle;
+  options.gradient_path = GradientPath::kOracle;
   return largest_difference(function.gradient(Model::from_mjmodel(model.mj(), options)), gradient);
 }
 
-// That the check is of the exact gradient, and how far the smooth one is from it.
+// Says that the check compares the exact gradient, and how far the smooth one is from it.
 std::string compare_with_smooth(const Model& model, const CollisionOptions& collisions,
                                 const RolloutFunction& function, const Vector& gradient) {
   ModelOptions options = model.options();
@@ -156,7 +158,7 @@ std::string compare_with_smooth(const Model& model, const CollisionOptions& coll
   const double difference =
       largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
   return std::string("collisions ") + collisions_name(collisions.mode) +
-         " is a surrogate: the check is of the exact gradient, and the smooth one differs from "
+         " is a surrogate: the check compares the exact gradient, and the smooth one differs from "
          "that "
          "by " +
          text("%.1e", difference) + " of the largest entry";
@@ -193,7 +195,7 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   }
 }
 
-// That the check is of the discrete adjoint, and how far the one that was asked for is from it.
+// Says that the check compares the discrete adjoint, and how far the requested one is from it.
 std::string compare_with_continuous(const Model& model, Adjoint adjoint,
                                     const RolloutFunction& function, const Vector& gradient) {
   const std::string what = std::string("adjoint ") + adjoint_name(adjoint);
@@ -202,10 +204,10 @@ std::string compare_with_continuous(const Model& model, Adjoint adjoint,
   try {
     const double difference =
         largest_difference(gradient, function.gradient(Model::from_mjmodel(model.mj(), options)));
-    return what + " has an error of its own: the check is of the discrete adjoint, and " + what +
+    return what + " has an error of its own: the check compares the discrete adjoint, and " + what +
            " differs from that by " + text("%.1e", difference) + " of the largest entry";
   } catch (const RolloutError& error) {
-    return "the check is of the discrete adjoint; " + std::string(error.what());
+    return "the check compares the discrete adjoint; " + std::string(error.what());
   }
 }
 
@@ -358,6 +360,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   const Vector gradient = function.gradient(model);
 
   CheckReport report;
+  report.nstep = nstep;
   report.path = user_model.gradient_path();
   report.path_reason = user_model.gradient_path_reason();
   if (report.path == GradientPath::kAnalytic) {
@@ -368,18 +371,19 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   inspect_collider(user_model, exact, function, gradient, options.tolerance, report);
   if (user_model.muscle_smoothing() > 0) {
     report.advice.push_back(
-        "muscle_smoothing is a surrogate: the check is of the gradient without it");
+        "muscle_smoothing gives a surrogate; the check compares the gradient without it");
   }
   if (user_model.options().cfd) {
     report.advice.push_back(
-        "contacts from distance (cfd) are a surrogate: the check is of the gradient without them");
+        "contacts from distance (cfd) give a surrogate; the check compares the gradient without "
+        "them");
   }
   const CollisionOptions& collisions = user_model.options().collisions;
   if (collisions.mode != Collisions::kMujoco && collisions.mode != Collisions::kSmooth) {
     report.advice.push_back(compare_with_smooth(model, collisions, function, gradient));
   }
   if (!user_model.collisions_notice().empty()) {
-    report.advice.push_back("MuJoCo's own colliders are used, unsmoothed, for " +
+    report.advice.push_back("MuJoCo's own colliders are used, without smoothing, for " +
                             user_model.collisions_notice());
   }
   const Adjoint adjoint = user_model.options().adaptive.adjoint;
@@ -389,8 +393,8 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   report.warnings = function.base().warnings;
   if (user_model.is_adaptive() && user_model.options().adaptive.events) {
     report.advice.push_back(
-        "steps end at events, and gradients have their terms: the check is of the steps without "
-        "events");
+        "steps end at events, and gradients include their jump terms; the check compares the steps "
+        "without events");
     inspect_events(user_model, input, options, function, report);
   }
   ModelOptions keep_all = exact;

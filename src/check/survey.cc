@@ -65,14 +65,14 @@ std::string adaptive_step(const Model& model) {
     return "rtol " + short_number(rtol) + " and atol " + short_number(atol);
   };
   std::string out = method;
-  if (o.step > 0) {
-    out += ", constant steps of at most " + short_number(o.step) + " s";
+  if (o.step) {
+    out += ", constant steps of at most " + short_number(*o.step) + " s";
   } else {
     out += ", adaptive with " + tolerances(o.stepping.rtol, o.stepping.atol);
   }
   out += "; intervals of " + short_number(model.interval()) + " s, control " +
          control_name(o.control) + ", adjoint " + adjoint_name(o.adjoint);
-  if (o.step == 0 && o.adjoint != Adjoint::kDiscrete) {
+  if (!o.step && o.adjoint != Adjoint::kDiscrete) {
     out += " with " + tolerances(o.adjoint_rtol.value_or(o.stepping.rtol),
                                  o.adjoint_atol.value_or(o.stepping.atol));
   }

@@ -1,28 +1,18 @@
-// Explicit Runge-Kutta methods on the command line: their options, and what their solver did.
+// Explicit Runge-Kutta methods on the command line: their options in results, and what they did.
 #ifndef DIFFMJ_CLI_ADAPTIVE_H_
 #define DIFFMJ_CLI_ADAPTIVE_H_
-
-#include <string>
 
 #include "cli.h"
 #include "output.h"
 
 namespace diffmj::cli {
 
-// "tsit5, dopri5, ..."
-std::string method_names();
-
-void add_adaptive_options(CLI::App& command, AdaptiveArguments& arguments);
-
-// Throws InputError if one is given and the integrator is MuJoCo's.
-AdaptiveOptions read_adaptive_options(Integrator integrator, const AdaptiveArguments& arguments);
-
 // As the model uses them.
 Json json_adaptive(const Model& model);
 // Counts and sizes of the steps; of a rollout that failed also the state it ended at, beyond the
 // last row.
 Json json_solver(const Trajectory& trajectory);
-// What the way back did.
+// What the backward pass did.
 Json json_adjoint(const Model& model, const Gradient& gradient);
 
 // A row per accepted step: interval,time,size. Of a rollout that failed also those after its last

@@ -5,33 +5,36 @@
 namespace diffmj::cli {
 namespace {
 
-constexpr const char* kNumbers = "width d_c d_0 midpoint power softplus";
+// "width d_c d_0 midpoint power softplus"
+std::string law_names() {
+  std::string names;
+  for (const OptionInfo& info : cfd_law_option_list()) {
+    names += (names.empty() ? "" : " ") + info.name;
+  }
+  return names;
+}
 
 CfdLaw read_law(const std::string& text, const std::string& where) {
-  CfdLaw law;
-  double* const to[] = {&law.width, &law.d_c, &law.d_0, &law.midpoint, &law.power, &law.softplus};
-  const std::vector<double> numbers = parse_numbers(text, where);
-  if (numbers.empty() || numbers.size() > std::size(to)) {
-    throw InputError(where + " has " + std::to_string(numbers.size()) +
-                     " numbers, expected 1 to 6: " + kNumbers);
-  }
-  for (size_t k = 0; k < numbers.size(); k++) *to[k] = numbers[k];
-  return law;
+  return cfd_law_from_numbers(where, parse_numbers(text, where));
 }
 
 // NAME=LAW
 std::pair<std::string, CfdLaw> read_named(const std::string& option, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) {
-    throw InputError(option + " is '" + text + "', expected names, '=' and " + kNumbers);
+    throw InputError(option + " is '" + text + "', expected names, '=' and " + law_names());
   }
   const std::string name = text.substr(0, equals);
   return {name, read_law(text.substr(equals + 1), option + " " + name)};
 }
 
 Json json_law(const CfdLaw& law) {
-  return {{"width", law.width},       {"d_c", law.d_c},     {"d_0", law.d_0},
-          {"midpoint", law.midpoint}, {"power", law.power}, {"softplus", law.softplus}};
+  Json out = {{"width", law.width}, {"d_c", law.d_c}};
+  if (law.d_0) out["d_0"] = *law.d_0;
+  out["midpoint"] = law.midpoint;
+  out["power"] = law.power;
+  if (law.softplus) out["softplus"] = *law.softplus;
+  return out;
 }
 
 }  // namespace
@@ -40,33 +43,26 @@ void add_cfd_options(CLI::App& command, CfdArguments& a) {
   constexpr const char* kGroup = "Contacts from distance, a surrogate of the gradient";
   command
       .add_option("--cfd", a.law,
-                  "width [m], then d_c, d_0, midpoint, power, softplus; or 'model': its numerics")
+                  "the law of contacts: " + law_names() +
+                      ", or the first of them, where -1 keeps the default of d_0 or softplus; or "
+                      "'model', the law in the model's custom numerics")
       ->option_text("\"WIDTH ...\"")
       ->group(kGroup);
-  command.add_option("--cfd-geom", a.geoms, "those of a geom's contacts; may be given again")
+  command.add_option("--cfd-geom", a.geoms, "the law for the contacts of a geom; may be repeated")
       ->option_text("\"NAME=WIDTH ...\"")
       ->group(kGroup);
-  command.add_option("--cfd-pair", a.pairs, "those of two geoms; may be given again")
+  command
+      .add_option("--cfd-pair", a.pairs, "the law for the contacts of two geoms; may be repeated")
       ->option_text("\"NAME,NAME=WIDTH ...\"")
       ->group(kGroup);
-  command
-      .add_option("--cfd-max-contacts", a.max_contacts,
-                  "at one state, the nearest (default " + std::to_string(Cfd().max_contacts) + ")")
-      ->option_text("N")
-      ->group(kGroup);
-  command
-      .add_flag("--cfd-controls-steps", a.controls_steps,
-                "adaptive steps are as small as forces from distance ask for")
-      ->group(kGroup);
-  command
-      .add_flag("--cfd-forward", a.forward,
-                "not physical, to look at: the rollout has forces from distance, too")
-      ->group(kGroup);
+  for (const OptionInfo& info : cfd_option_list()) {
+    add_listed_option(command, info, "--cfd-", a.options)->group(kGroup);
+  }
 }
 
 std::optional<Cfd> read_cfd_options(const CfdArguments& a) {
   if (a.law.empty()) {
-    if (!a.geoms.empty() || !a.pairs.empty() || a.max_contacts || a.controls_steps || a.forward) {
+    if (!a.geoms.empty() || !a.pairs.empty() || !a.options.empty()) {
       throw InputError("options --cfd-... are given without --cfd; add --cfd WIDTH");
     }
     return std::nullopt;
@@ -78,13 +74,12 @@ std::optional<Cfd> read_cfd_options(const CfdArguments& a) {
     const auto [names, law] = read_named("--cfd-pair", text);
     const size_t comma = names.find(',');
     if (comma == std::string::npos) {
-      throw InputError("--cfd-pair is of '" + names + "', expected two geoms, with a comma");
+      throw InputError("--cfd-pair is for '" + names +
+                       "', expected the names of two geoms with a comma between them");
     }
     out.pairs[{names.substr(0, comma), names.substr(comma + 1)}] = law;
   }
-  if (a.max_contacts) out.max_contacts = *a.max_contacts;
-  out.controls_steps = a.controls_steps;
-  out.forward = a.forward;
+  set_cfd_options(read_listed_options(cfd_option_list(), "--cfd-", a.options), out);
   return out;
 }
 

@@ -11,7 +11,6 @@
 #include <limits>
 #include <utility>
 
-#include "adaptive.h"
 #include "cfd.h"
 
 namespace diffmj::cli {
@@ -21,17 +20,6 @@ namespace {
 volatile std::sig_atomic_t interrupt_flag = 0;
 
 void set_interrupt_flag(int /*signal*/) { interrupt_flag = 1; }
-
-// where names the text in messages
-double parse_number(const std::string& word, const std::string& where) {
-  // from_chars ignores the locale, but knows no plus sign
-  const char* first = word.c_str() + (word.size() > 1 && word[0] == '+' ? 1 : 0);
-  const char* last = word.c_str() + word.size();
-  double value = 0;
-  const auto [stop, status] = std::from_chars(first, last, value);
-  if (status == std::errc() && stop == last) return value;
-  throw InputError(where + ": '" + word + "' is not a number");
-}
 
 void require_nu(const Model& model, const std::string& where, size_t count) {
   if (count == static_cast<size_t>(model.nu())) return;
@@ -59,7 +47,7 @@ std::vector<double> read_ctrl_file(const Model& model, const std::string& path) 
     ctrl.insert(ctrl.end(), row.begin(), row.end());
   }
   if (!file.eof()) throw InputError("--ctrl-file " + path + " cannot be read");
-  if (ctrl.empty()) throw InputError("--ctrl-file " + path + " holds no numbers");
+  if (ctrl.empty()) throw InputError("--ctrl-file " + path + " contains no numbers");
   return ctrl;
 }
 
@@ -111,6 +99,16 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+double parse_number(const std::string& word, const std::string& where) {
+  // from_chars ignores the locale, but knows no plus sign
+  const char* first = word.c_str() + (word.size() > 1 && word[0] == '+' ? 1 : 0);
+  const char* last = word.c_str() + word.size();
+  double value = 0;
+  const auto [stop, status] = std::from_chars(first, last, value);
+  if (status == std::errc() && stop == last) return value;
+  throw InputError(where + ": '" + word + "' is not a number");
+}
+
 std::vector<double> parse_numbers(const std::string& text, const std::string& where) {
   constexpr const char* kSeparators = " \t\r,";
   std::vector<double> numbers;
@@ -136,36 +134,24 @@ RolloutInput Setup::input() const {
 }
 
 void add_model_options(CLI::App& command, CommonOptions& options) {
-  command
-      .add_option("--integrator", options.integrator,
-                  "Euler, RK4, implicit, implicitfast, discrete (default: the model's); or one of"
-                  " those below")
-      ->option_text("NAME");
-  command
-      .add_option("--collisions", options.collisions,
-                  "mujoco (default), smooth; in gradients only: smooth-backward, smooth-field")
-      ->option_text("NAME");
-  command
-      .add_option("--smoothness", options.smoothness,
-                  "width of smooth colliders in metres (default 0.001)")
-      ->option_text("METRES");
-  add_adaptive_options(command, options.adaptive);
+  for (const OptionInfo& info : model_option_list()) {
+    CLI::Option* option = add_listed_option(command, info, "--", options.model);
+    if (info.runge_kutta) option->group("Options of the explicit Runge-Kutta methods");
+  }
   add_cfd_options(command, options.cfd);
 }
 
 ModelOptions model_options(const CommonOptions& options) {
-  const Integrator integrator = integrator_from_name(options.integrator);
-  return {.integrator = integrator,
-          .muscle_smoothing = options.muscle_smoothing,
-          .collisions = {collisions_from_name(options.collisions), options.smoothness},
-          .cfd = read_cfd_options(options.cfd),
-          .adaptive = read_adaptive_options(integrator, options.adaptive)};
+  ModelOptions out =
+      model_options_by_name(read_listed_options(model_option_list(), "--", options.model));
+  out.cfd = read_cfd_options(options.cfd);
+  return out;
 }
 
 void add_common_options(CLI::App& command, CommonOptions& options, const Defaults& defaults) {
   char settle_text[160];
   std::snprintf(settle_text, sizeof(settle_text),
-                "simulate so long before, under the first row of controls (default %g%s)",
+                "simulate for this time first, under the first row of controls (default %g%s)",
                 defaults.settle, defaults.settle > 0 ? "; 0 with --key" : "");
   command.add_option("MODEL", options.model_file, "MJCF, URDF or MJB file")
       ->required()
@@ -177,18 +163,20 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
   command.add_option("--settle", options.settle, settle_text)->option_text("SECONDS");
   command
       .add_option("--nstep", options.nstep,
-                  "steps of the rollout, or intervals (default " + std::to_string(defaults.nstep) +
-                      ", or the rows of --ctrl-file)")
+                  "number of steps or intervals of the rollout (default " +
+                      std::to_string(defaults.nstep) + ", or the rows of --ctrl-file)")
       ->option_text("N");
-  CLI::Option* ctrl =
-      command
-          .add_option("--ctrl", options.ctrl, "controls, held (default: the keyframe's, else 0)")
-          ->option_text("\"U0 U1 ...\"");
+  CLI::Option* ctrl = command
+                          .add_option("--ctrl", options.ctrl,
+                                      "constant controls (default: those of the keyframe, or 0)")
+                          ->option_text("\"U0 U1 ...\"");
   command
-      .add_option("--ctrl-file", options.ctrl_file, "controls, one row per step, or one to hold")
+      .add_option("--ctrl-file", options.ctrl_file,
+                  "controls, one row per step, or a single row that is held")
       ->option_text("FILE.csv")
       ->excludes(ctrl);
-  command.add_option("--output", options.output, "write here, at once when all is done")
+  command
+      .add_option("--output", options.output, "write the result to this file, when it is complete")
       ->option_text("FILE");
   add_model_options(command, options);
 }
@@ -196,7 +184,8 @@ void add_common_options(CLI::App& command, CommonOptions& options, const Default
 Setup read_setup(const CommonOptions& options, const Defaults& defaults) {
   const Model model = Model::from_file(options.model_file, model_options(options));
   if (!model.collisions_notice().empty()) {
-    std::fprintf(stderr, "diffmj: warning: MuJoCo's own colliders are used, unsmoothed, for %s\n",
+    std::fprintf(stderr,
+                 "diffmj: warning: MuJoCo's own colliders are used, without smoothing, for %s\n",
                  one_line(model.collisions_notice()).c_str());
   }
   const bool has_key = !options.key.empty();

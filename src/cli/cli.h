@@ -3,13 +3,13 @@
 #define DIFFMJ_CLI_CLI_H_
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "diffmj/diffmj.h"
+#include "listed_options.h"
 
 namespace diffmj::cli {
 
@@ -22,37 +22,20 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
-// Of explicit Runge-Kutta methods, as far as they are given (adaptive.h).
-struct AdaptiveArguments {
-  std::optional<double> rtol, atol, step, interval, adjoint_rtol, adjoint_atol;
-  std::optional<double> min_step, max_step, safety;
-  std::optional<std::array<double, 3>> pid;
-  std::optional<std::array<double, 2>> step_ratio;
-  std::optional<long> max_steps;
-  std::optional<bool> events;
-  std::optional<int> checkpoints;
-  std::optional<std::string> control, adjoint;
-};
-
 // Of contacts from distance (cfd.h).
 struct CfdArguments {
   std::string law;  // empty: none
   std::vector<std::string> geoms, pairs;
-  std::optional<int> max_contacts;
-  bool controls_steps = false, forward = false;
+  OptionWords options;
 };
 
 // What every subcommand takes.
 struct CommonOptions {
   std::string model_file;
-  std::string integrator = "model";
-  AdaptiveArguments adaptive;
+  OptionWords model;  // of ModelOptions
   CfdArguments cfd;
-  double muscle_smoothing = 0;
-  std::string collisions = "mujoco";
-  double smoothness = CollisionOptions().smoothness;  // [m]
-  std::string key;                                    // name or number; empty: the default state
-  std::optional<double> settle;                       // [s]
+  std::string key;               // name or number; empty: the default state
+  std::optional<double> settle;  // [s]
   std::optional<int> nstep;
   std::string ctrl;       // nu numbers, held
   std::string ctrl_file;  // one row per step
@@ -78,7 +61,9 @@ struct Setup {
   RolloutInput input() const;  // looks into this Setup
 };
 
-// Numbers separated by blanks or commas; where names the text in messages.
+// A number, whatever the locale; where names the text in messages.
+double parse_number(const std::string& word, const std::string& where);
+// Numbers separated by blanks or commas.
 std::vector<double> parse_numbers(const std::string& text, const std::string& where);
 
 // Those of them that say how a model is simulated and differentiated.

@@ -219,7 +219,7 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
   }
   if (report.collider_difference >= 0) {
     text += entry("  ccd_tolerance",
-                  line("moves it by %.1e; the check is of contacts at machine precision",
+                  line("moves it by %.1e; the check compares contacts at machine precision",
                        report.collider_difference));
   }
   if (report.jump_share >= 0) {
@@ -291,10 +291,16 @@ void add_check(CLI::App& app, int& exit_code) {
   auto command = std::make_shared<CheckCommand>();
   add_common_options(*sub, command->common, kDefaults);
   CheckOptions& check = command->check;
-  sub->add_option("--directions", check.directions, "random directions to compare (default 8)")
+  sub->add_option("--directions", check.directions,
+                  "number of random directions to compare (default " +
+                      std::to_string(check.directions) + ")")
       ->option_text("N");
-  sub->add_option("--seed", check.seed, "of the directions (default 1)")->option_text("N");
-  sub->add_option("--tolerance", check.tolerance, "relative error that passes (default 1e-5)")
+  sub->add_option("--seed", check.seed,
+                  "seed of the directions (default " + std::to_string(check.seed) + ")")
+      ->option_text("N");
+  sub->add_option(
+         "--tolerance", check.tolerance,
+         "largest relative error that passes (default " + number_text(check.tolerance) + ")")
       ->option_text("X");
   sub->add_flag("--json", command->json, "JSON instead of text");
   sub->footer(kFooter);

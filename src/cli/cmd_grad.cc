@@ -131,9 +131,6 @@ void add_grad(CLI::App& app, int& exit_code) {
       ->option_text("TERMS");
   sub->add_flag("--every-step", command->every_step,
                 "add the loss over all states, start included");
-  sub->add_option("--muscle-smoothing", command->common.muscle_smoothing,
-                  "blur the curves of muscles over this width, a surrogate (default 0: exact)")
-      ->option_text("WIDTH");
   sub->add_flag("--csv", command->csv, "CSV (name,step,index,value) instead of JSON");
   sub->footer(kFooter);
   sub->callback([command, &exit_code] { exit_code = run(*command); });

@@ -120,7 +120,7 @@ int run(const IdentifyCommand& command) {
   std::error_code error;
   std::filesystem::create_directories(problem.out, error);
   if (error)
-    throw InputError("the folder '" + problem.out + "' cannot be made: " + error.message());
+    throw InputError("the folder '" + problem.out + "' cannot be created: " + error.message());
 
   const Objective training = objective(problem, problem.split.training);
   std::optional<Objective> held_out;
@@ -172,11 +172,11 @@ void add_identify(CLI::App& app, int& exit_code) {
   CLI::App* sub = app.add_subcommand("identify", "Parameters of a model from recordings");
   auto command = std::make_shared<IdentifyCommand>();
   sub->add_option("PROBLEM", command->problem_file, "TOML file")->required()->option_text(" ");
-  sub->add_option("--out", command->out, "folder for the results (default: what the file says)")
+  sub->add_option("--out", command->out, "folder for the results (default: that of the file)")
       ->option_text("FOLDER");
-  sub->add_option("--iterations", command->iterations, "instead of those in the file")
+  sub->add_option("--iterations", command->iterations, "number of iterations; overrides the file")
       ->option_text("N");
-  sub->add_flag("--resume", command->resume, "go on from checkpoint.txt in that folder");
+  sub->add_flag("--resume", command->resume, "continue from checkpoint.txt in that folder");
   sub->footer(kProblemExample);
   sub->callback([command, &exit_code] { exit_code = run(*command); });
 }

@@ -97,7 +97,7 @@ bool make_film(const std::string& folder) {
       return true;
     }
   }
-  std::fprintf(stderr, "diffmj: there is no film: no renderer of MuJoCo works here\n");
+  std::fprintf(stderr, "diffmj: no film was made, because no renderer of MuJoCo works here\n");
   return false;
 }
 
@@ -108,10 +108,10 @@ class View {
   explicit View(const std::string& model_file) {
     const char* python = std::getenv("DIFFMJ_PYTHON");
     if (!python) {
-      throw InputError("--view needs the Python package: run its diffmj, with mujoco installed");
+      throw InputError("--view needs the Python package; run the diffmj command that it installs");
     }
     int ends[2];
-    if (pipe(ends) != 0) throw InputError("--view: no pipe can be made");
+    if (pipe(ends) != 0) throw InputError("--view: a pipe cannot be created");
     child_ = fork();
     if (child_ == 0) {
       dup2(ends[0], STDIN_FILENO);
@@ -144,7 +144,7 @@ class View {
       std::fprintf(out_, "\n");
     }
     if (out_ && std::fflush(out_) != 0) {
-      std::fprintf(stderr, "diffmj: the view is closed; planning goes on\n");
+      std::fprintf(stderr, "diffmj: the view was closed; planning continues\n");
       std::fclose(out_);
       out_ = nullptr;
     }
@@ -163,7 +163,8 @@ int run(const PlanCommand& command) {
   if (command.seed) task.plan.seed = *command.seed;
   std::error_code error;
   std::filesystem::create_directories(task.out, error);
-  if (error) throw InputError("the folder '" + task.out + "' cannot be made: " + error.message());
+  if (error)
+    throw InputError("the folder '" + task.out + "' cannot be created: " + error.message());
 
   const bool needs_gradient = task.plan.method != PlanMethod::kSampling;
   Planner planner(task.setup.model, Cost(task.setup.model, task.cost, {}, needs_gradient),
@@ -211,7 +212,7 @@ int run(const PlanCommand& command) {
   output.write(text + ("written to " + task.out + "/report.html, run.json and states.csv\n"));
   if (result.interrupted) {
     output.write("interrupted at step " + std::to_string(result.nstep) + " of " +
-                 std::to_string(task.mpc.nstep) + "; --resume goes on\n");
+                 std::to_string(task.mpc.nstep) + "; continue with --resume\n");
   }
   output.finish();
   if (!result.message.empty()) return report_error(kExitDiverged, result.message);
@@ -225,15 +226,16 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto command = std::make_shared<PlanCommand>();
   sub->add_option("TASK", command->task_file, "TOML file")->required()->option_text(" ");
   sub->add_option("--planner", command->planner,
-                  "gradient, sampling, hybrid or ilqr, instead of the file's")
+                  "gradient, sampling, hybrid or ilqr; overrides the file")
       ->option_text("NAME");
-  sub->add_option("--out", command->out, "folder for the results (default: what the file says)")
+  sub->add_option("--out", command->out, "folder for the results (default: that of the file)")
       ->option_text("FOLDER");
-  sub->add_option("--seed", command->seed, "instead of the file's")->option_text("N");
+  sub->add_option("--seed", command->seed, "seed of the planner; overrides the file")
+      ->option_text("N");
   sub->add_flag("--resume", command->resume,
-                "go on with the run in the folder, from its run.checkpoint");
+                "continue the run in the folder, from its run.checkpoint");
   sub->add_flag("--view", command->view, "show the motion in MuJoCo's viewer");
-  sub->add_flag("!--no-film", command->film, "without film.webp");
+  sub->add_flag("!--no-film", command->film, "do not make film.webp");
   sub->footer(kTaskExample);
   sub->callback([command, &exit_code] { exit_code = run(*command); });
 }

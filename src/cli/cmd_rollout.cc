@@ -75,8 +75,10 @@ void write_json(const Setup& setup, const Trajectory& t, Output& output) {
 int run(const RolloutCommand& command) {
   const Setup setup = read_setup(command.common, kDefaults);
   if (!command.steps_output.empty() && !setup.model.is_adaptive()) {
-    throw InputError("--steps-output is for the explicit Runge-Kutta methods (" + method_names() +
-                     "), but the integrator is " + integrator_name(setup.model.integrator()));
+    throw InputError(
+        std::string(
+            "--steps-output is for the explicit Runge-Kutta methods, but the integrator is ") +
+        integrator_name(setup.model.integrator()));
   }
   Output output(command.common.output);
   std::optional<Output> steps_output;

@@ -9,7 +9,7 @@ namespace diffmj::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  diffmj check humanoid.xml                     is its gradient right?
+  diffmj check humanoid.xml                     is the gradient of this model right?
   diffmj grad humanoid.xml --loss "qpos[2]"     gradient of the final height, as JSON
   diffmj rollout humanoid.xml --nstep 500       states, as CSV
   diffmj identify problem.toml                  parameters of a model from recordings, with a page

@@ -58,14 +58,15 @@ Parameters read_parameters(Section section) {
       const std::vector<double> limits = one.numbers("bounds");
       if (limits.size() != 2) {
         throw InputError(one.where() + ": bounds has " + std::to_string(limits.size()) +
-                         " numbers, expected two: the lowest and the highest; inf is one");
+                         " numbers, expected two: the lowest and the highest; inf is allowed");
       }
       out.bounds.back() = {limits[0], limits[1]};
     }
-    one.finish({"start", "bounds"});
+    one.finish();
   }
   if (out.names.empty()) {
-    throw InputError(section.where() + " names none; for example \"elbow/damping\" = 0.1");
+    throw InputError(section.where() +
+                     " names no parameter; write for example \"elbow/damping\" = 0.1");
   }
   return out;
 }
@@ -112,7 +113,8 @@ SegmentOptions read_segments(Section& s) {
   SegmentOptions out{
       .length = s.get_or("length", defaults.length, &Section::integer),
       .stride = s.get_or("stride", defaults.stride, &Section::integer),
-      .rule = segment_rule_from_name(s.get_or("rule", std::string("all"), &Section::text)),
+      .rule = segment_rule_from_name(
+          s.get_or("rule", std::string(segment_rule_name(defaults.rule)), &Section::text)),
       .margin = s.get_or("margin", defaults.margin, &Section::number),
       .max_missing = s.get_or("max_missing", defaults.max_missing, &Section::number)};
   if (s.has("targets")) out.targets = s.texts("targets");
@@ -121,23 +123,26 @@ SegmentOptions read_segments(Section& s) {
 
 FitOptions read_fit(Section s, ResidualLoss& loss) {
   FitOptions out;
-  out.method = fit_method_from_name(s.get_or("method", std::string("adam"), &Section::text));
+  out.method = fit_method_from_name(
+      s.get_or("method", std::string(fit_method_name(out.method)), &Section::text));
   out.iterations = s.get_or("iterations", out.iterations, &Section::integer);
   out.rate = s.get_or("rate", out.rate, &Section::number);
   if (s.has("betas")) {
     const std::vector<double> betas = s.numbers("betas");
-    if (betas.size() != 2) throw InputError(s.where() + ": betas has not two numbers");
+    if (betas.size() != 2)
+      throw InputError(s.where() + ": betas has " + std::to_string(betas.size()) +
+                       " numbers, expected 2");
     out.beta1 = betas[0];
     out.beta2 = betas[1];
   }
   out.minibatch = s.get_or("minibatch", out.minibatch, &Section::integer);
-  out.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
+  out.seed = s.get_or("seed", out.seed, &Section::integer);
   out.estimate_starts = s.get_or("estimate_starts", out.estimate_starts, &Section::flag);
-  out.nthread = s.get_or("threads", out.nthread, &Section::integer);
-  loss.kind = residual_loss_from_name(s.get_or("loss", std::string("linear"), &Section::text));
+  out.nthread = s.threads(out.nthread);
+  loss.kind = residual_loss_from_name(
+      s.get_or("loss", std::string(residual_loss_name(loss.kind)), &Section::text));
   loss.scale = s.get_or("loss_scale", loss.scale, &Section::number);
-  s.finish({"method", "iterations", "rate", "betas", "minibatch", "seed", "estimate_starts",
-            "threads", "loss", "loss_scale"});
+  s.finish();
   return out;
 }
 
@@ -173,11 +178,11 @@ const char* const kProblemExample =
   [fit]
   method = "lm"                    # or "adam", with rate, betas, minibatch, seed
   iterations = 50
-  estimate_starts = false          # threads = 0: all cores
+  estimate_starts = false          # threads = 2; without it, one per core
   loss = "linear"                  # least squares; or soft_l1, huber, cauchy: residuals (times roots
   loss_scale = 3                   # of weights) beyond this scale count less
 
-  [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
+  [simulator]                      # options as on the command line: integrator, rtol, cfd, ...
   integrator = "implicitfast")";
 
 Problem read_problem(const std::string& path) {
@@ -215,8 +220,7 @@ Problem read_problem(const std::string& path) {
   const std::string velocities = cut.get_or("velocities", std::string(), &Section::text);
   const double interval = cut.get_or("interval", 0.0, &Section::number);
   const double held_out = cut.get_or("held_out", 0.0, &Section::number);
-  cut.finish({"length", "stride", "rule", "margin", "max_missing", "targets", "bodies",
-              "velocities", "interval", "held_out"});
+  cut.finish();
   for (const std::string& pattern : patterns) {
     for (const std::string& name : files(path, folder, pattern)) {
       Recording x = read_csv(model, name);
@@ -230,8 +234,7 @@ Problem read_problem(const std::string& path) {
   }
   set_weights(file.section("weights"), problem.recordings);
   problem.split = split(static_cast<int>(problem.recordings.size()), held_out, problem.fit.seed);
-  file.finish({"model", "recordings", "out", "title", "[parameters]", "[segments]", "[weights]",
-               "[fit]", "[simulator]"});
+  file.finish();
   return problem;
 }
 

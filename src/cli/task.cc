@@ -36,7 +36,8 @@ Frame frame(Section& s, const std::string& key) {
   Frame out;
   if (value.is_array() && (value.size() == 3 || value.size() == 4)) {
     for (const Json& x : value) {
-      if (!x.is_number()) throw InputError(s.where() + ": " + key + " is not of numbers");
+      if (!x.is_number())
+        throw InputError(s.where() + ": " + key + " has an entry that is not a number");
     }
     if (value.size() == 3) out.pos = value.get<std::array<double, 3>>();
     if (value.size() == 4) out.quat = value.get<std::array<double, 4>>();
@@ -89,27 +90,28 @@ CostTerm read_term(Section s) {
                      "', expected distance, orientation, joint_position, joint_velocity, velocity, "
                      "control_effort, control_rate, force_effort or sensor");
   }
-  out.norm = norm_from_name(s.get_or("norm", std::string("squared"), &Section::text));
+  out.norm = norm_from_name(s.get_or("norm", std::string(norm_name(out.norm)), &Section::text));
   out.scale = s.get_or("scale", out.scale, &Section::number);
   out.weight = s.get_or("weight", out.weight, &Section::number);
   out.terminal = s.get_or("terminal", out.terminal, &Section::number);
   out.name = s.get_or("name", std::string(), &Section::text);
-  s.finish({"term", "of", "of_pos", "to", "to_pos", "axes", "joints", "actuators", "sensor",
-            "target", "angular", "norm", "scale", "weight", "terminal", "name"});
+  s.finish();
   return out;
 }
 
 PlanOptions read_plan(Section s) {
   PlanOptions o;
-  o.method = plan_method_from_name(s.get_or("method", std::string("gradient"), &Section::text));
+  o.method = plan_method_from_name(
+      s.get_or("method", std::string(plan_method_name(o.method)), &Section::text));
   o.horizon = s.get_or("horizon", o.horizon, &Section::integer);
   o.timestep = s.get_or("timestep", o.timestep, &Section::number);
   o.knots = s.get_or("knots", o.knots, &Section::integer);
-  o.interpolation =
-      interpolation_from_name(s.get_or("interpolation", std::string("linear"), &Section::text));
+  o.interpolation = interpolation_from_name(
+      s.get_or("interpolation", std::string(interpolation_name(o.interpolation)), &Section::text));
   o.iterations = s.get_or("iterations", o.iterations, &Section::integer);
   o.rounds = s.get_or("rounds", o.rounds, &Section::integer);
   o.seconds = s.get_or("seconds", o.seconds, &Section::number);
+  o.first_effort = s.get_or("first_effort", o.first_effort, &Section::number);
   o.rate = s.get_or("rate", o.rate, &Section::number);
   const std::array<double, 2> betas = fixed<2>(s, "betas", {o.beta1, o.beta2});
   o.beta1 = betas[0];
@@ -127,32 +129,28 @@ PlanOptions read_plan(Section s) {
   o.forces = s.get_or("forces", o.forces, &Section::flag);
   o.force_scale = s.get_or("force_scale", o.force_scale, &Section::number);
   o.force_limit = s.get_or("force_limit", o.force_limit, &Section::number);
-  o.seed = static_cast<unsigned>(s.get_or("seed", 0, &Section::integer));
-  o.nthread = s.get_or("threads", o.nthread, &Section::integer);
-  s.finish({"method",       "horizon",     "timestep", "knots",       "interpolation",
-            "iterations",   "rounds",      "seconds",  "rate",        "betas",
-            "keep_moments", "clip",        "starts",   "rate_factor", "samples",
-            "noise",        "sigma",       "elites",   "refined",     "forces",
-            "force_scale",  "force_limit", "seed",     "threads",     "regularization"});
+  o.seed = s.get_or("seed", o.seed, &Section::integer);
+  o.nthread = s.threads(o.nthread);
+  s.finish();
   return o;
 }
 
 }  // namespace
 
-const char* const kTaskExample = R"(A task file; only model and one [[cost]] are needed:
+const char* const kTaskExample = R"(A task file. Only model and one [[cost]] are required:
 
   model = "arm.xml"                # paths are relative to this file
-  out = "run"                      # a folder: report.html, run.json, states.csv, run.checkpoint
+  out = "run"                      # folder for report.html, run.json, states.csv and run.checkpoint
   title = "Reach"
 
   [start]
-  key = "home"                     # a keyframe; settle = 0.5: seconds simulated before
+  key = "home"                     # a keyframe; settle = 0.5 simulates half a second first
 
   [[cost]]                         # weight * mean over steps of norm(r) + terminal * norm(r at the end)
   term = "distance"                # also orientation, velocity
   of = "site:hand"                 # site:, body:, geom:, com: (centre of mass), or a point [x, y, z]
   to = "site:goal"
-  norm = "squared"                 # or l2, huber, cosh, with their scale
+  norm = "squared"                 # or l2, huber or cosh, which have a scale
   weight = 1.0
   terminal = 0.0
 
@@ -162,22 +160,26 @@ const char* const kTaskExample = R"(A task file; only model and one [[cost]] are
 
   [planner]
   method = "hybrid"                # or gradient, sampling, ilqr
-  horizon = 100                    # steps; timestep = 0.01: of the planning model
-  knots = 10                       # of a spline; 0: one value per step. interpolation = "cubic"
-  iterations = 8                   # of Adam, with rate, betas, keep_moments, clip, starts,
-                                   # rate_factor; of iLQR, with regularization
-  samples = 64                     # with noise, sigma, elites, refined, rounds
-  seconds = 0.0                    # time budget of a plan; seed = 0, threads = 0: all cores
+  horizon = 100                    # steps of the planning model; its timestep = 0.01
+  knots = 10                       # of a spline; without it, one value per step. interpolation = "cubic"
+  iterations = 8                   # of Adam (rate, betas, keep_moments, clip, starts, rate_factor)
+                                   # or of iLQR (regularization)
+  samples = 64                     # in each round (noise, sigma, elites, refined, rounds)
+  seconds = 0.02                   # time budget of a plan; without it, none
+  first_effort = 1.0               # the first plan has this times the iterations (hybrid: rounds)
+  seed = 0                         # threads = 2; without it, one per core
 
   [execution]
   seconds = 2.0                    # or nstep
-  execute = 16                     # steps from plan to plan
-  realtime = false                 # the world goes on while a plan is made; latency = 0.05,
-                                   # plan_seconds = 0.04: that long, whatever the clock says;
-                                   # predict_timestep = 0.002: of the prediction
-  ctrl_noise = 0.0                 # seed = 0; model = "other.xml": what is executed
+  execute = 16                     # steps between two plans
+  realtime = false                 # if true, the execution continues while a plan is computed:
+                                   # latency = 0.05 is the expected time of the first plan,
+                                   # plan_seconds = 0.04 replaces the clock,
+                                   # predict_timestep = 0.002 is that of the prediction
+  ctrl_noise = 0.0                 # noise on executed controls, with seed = 0
+                                   # model = "other.xml" is executed instead of the planning model
 
-  [simulator]                      # as on the command line: integrator, rtol, cfd, collisions, ...
+  [simulator]                      # options as on the command line: integrator, rtol, cfd, ...
   cfd = "0.1")";
 
 Task read_task(const std::string& path) {
@@ -191,7 +193,7 @@ Task read_task(const std::string& path) {
   common.key = start.get_or("key", std::string(), &Section::text);
   if (start.has("settle")) common.settle = start.number("settle");
   for (const double x : numbers(start, "ctrl")) common.ctrl += number_text(x) + " ";
-  start.finish({"key", "settle", "ctrl"});
+  start.finish();
   Setup setup = read_setup(common, {});
   Section run = file.section("execution");
   Model execution = setup.model;
@@ -209,7 +211,7 @@ Task read_task(const std::string& path) {
       .mpc = {}};
   const Json terms = file.take("cost");
   if (!terms.is_array() || terms.empty()) {
-    throw InputError(path + ": there is no [[cost]]; give a term or more");
+    throw InputError(path + ": [[cost]] is missing; give at least one term");
   }
   for (size_t i = 0; i < terms.size(); i++) {
     task.cost.push_back(read_term(Section(path + ", [[cost]] " + std::to_string(i + 1), terms[i])));
@@ -226,11 +228,9 @@ Task read_task(const std::string& path) {
   task.mpc.predict_timestep =
       run.get_or("predict_timestep", task.mpc.predict_timestep, &Section::number);
   task.mpc.ctrl_noise = run.get_or("ctrl_noise", task.mpc.ctrl_noise, &Section::number);
-  task.mpc.seed = static_cast<unsigned>(run.get_or("seed", 0, &Section::integer));
-  run.finish({"seconds", "nstep", "execute", "realtime", "latency", "plan_seconds",
-              "predict_timestep", "ctrl_noise", "seed", "model"});
-  file.finish(
-      {"model", "out", "title", "[start]", "[[cost]]", "[planner]", "[execution]", "[simulator]"});
+  task.mpc.seed = run.get_or("seed", task.mpc.seed, &Section::integer);
+  run.finish();
+  file.finish();
   return task;
 }
 

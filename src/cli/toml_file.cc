@@ -7,9 +7,6 @@
 #include <limits>
 #include <sstream>
 
-#include "adaptive.h"
-#include "cfd.h"
-
 namespace diffmj::cli {
 namespace {
 
@@ -31,6 +28,19 @@ Json json_of(const toml::node& node) {
   std::ostringstream text;  // dates and times
   text << toml::node_view<const toml::node>(&node);
   return text.str();
+}
+
+// an option of the command line, without its dashes
+std::string key_of(const CLI::Option& option) {
+  std::string name = option.get_single_name();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string unknown_key(const std::string& key, const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) known.push_back(key_of(*option));
+  return unknown_name("key", key, known);
 }
 
 }  // namespace
@@ -57,11 +67,15 @@ void Section::expected(const std::string& key, const Json& value, const char* wh
       (value.is_null() ? " is missing, expected " : " is " + value.dump() + ", expected ") + what);
 }
 
+bool Section::has(const std::string& key) {
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+  return value_.contains(key);
+}
+
 Json Section::take(const std::string& key) {
-  const auto found = value_.find(key);
-  if (found == value_.end()) return nullptr;
-  Json out = *found;
-  value_.erase(found);
+  if (!has(key)) return nullptr;
+  Json out = value_[key];
+  value_.erase(key);
   return out;
 }
 
@@ -122,17 +136,21 @@ std::vector<std::string> Section::keys() const {
   return out;
 }
 
-void Section::finish(std::initializer_list<const char*> known) const {
+std::optional<int> Section::threads(std::optional<int> otherwise) {
+  if (!has("threads")) return otherwise;
+  const int count = integer("threads");
+  if (count == 0) return std::nullopt;
+  return count;
+}
+
+void Section::finish() const {
   if (value_.empty()) return;
-  std::string names;
-  for (const char* name : known) names += (names.empty() ? "" : ", ") + std::string(name);
-  throw InputError(where_ + ": there is no key '" + value_.begin().key() + "'; there are " + names);
+  throw InputError(where_ + ": " + unknown_name("key", value_.begin().key(), known_));
 }
 
 void read_model_options(Section& section, CommonOptions& options) {
   CLI::App app;
   add_model_options(app, options);
-  app.add_option("--muscle-smoothing", options.muscle_smoothing);
   app.set_help_flag();
   std::vector<std::string> words;
   for (const std::string& key : section.keys()) {
@@ -140,10 +158,12 @@ void read_model_options(Section& section, CommonOptions& options) {
     std::replace(name.begin(), name.end(), '_', '-');
     const Json value = section.take(key);
     const Json all = value.is_array() ? value : Json::array({value});
+    const CLI::Option* option = app.get_option_no_throw("--" + name);
+    if (!option) throw InputError(section.where() + ": " + unknown_key(key, app));
     words.push_back("--" + name);
     for (const Json& x : all) {
-      // a flag is there, or not
-      if (x.is_boolean() && name.starts_with("cfd-")) {
+      // an option without a value is given or not
+      if (x.is_boolean() && option->get_expected_max() == 0) {
         if (!x.get<bool>()) words.pop_back();
         continue;
       }

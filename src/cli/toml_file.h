@@ -2,7 +2,6 @@
 #ifndef DIFFMJ_CLI_TOML_FILE_H_
 #define DIFFMJ_CLI_TOML_FILE_H_
 
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ class Section {
   // where: "problem.toml" or "problem.toml, [fit]". value: null is an empty table.
   Section(std::string where, Json value);
 
-  bool has(const std::string& key) const { return value_.contains(key); }
+  bool has(const std::string& key);
   // All throw InputError that says what was expected.
   std::string text(const std::string& key);
   double number(const std::string& key);
@@ -29,7 +28,7 @@ class Section {
   bool flag(const std::string& key);
   std::vector<double> numbers(const std::string& key);     // also a single one
   std::vector<std::string> texts(const std::string& key);  // also a single one
-  Section section(const std::string& key);                 // empty if it is not there
+  Section section(const std::string& key);                 // empty if the file has none
   Json take(const std::string& key);                       // as it is
   std::vector<std::string> keys() const;                   // that are left
 
@@ -38,8 +37,11 @@ class Section {
     return has(key) ? static_cast<T>((this->*get)(key)) : otherwise;
   }
 
-  // Throws InputError if a key is left; known are named in the message.
-  void finish(std::initializer_list<const char*> known) const;
+  // The key "threads"; 0 stands for one per core, as does leaving it out.
+  std::optional<int> threads(std::optional<int> otherwise);
+
+  // Throws InputError if a key is left: the message lists those that were asked for.
+  void finish() const;
   const std::string& where() const { return where_; }
 
  private:
@@ -47,6 +49,7 @@ class Section {
 
   std::string where_;
   Json value_;
+  std::vector<std::string> known_;  // keys that were asked for
 };
 
 // Options of a model that a section names as the command line does, with or without dashes:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "diffmj/error.h"
@@ -13,8 +14,9 @@ namespace {
 // Segments of one iteration: all, or the next of a shuffled order.
 class Minibatches {
  public:
-  Minibatches(int n, int size, unsigned seed) : size_(size), random_(seed) {
-    if (size <= 0 || size >= n) return;
+  Minibatches(int n, std::optional<int> size, unsigned seed)
+      : size_(size.value_or(n)), random_(seed) {
+    if (size_ >= n) return;
     order_.resize(static_cast<size_t>(n));
     std::iota(order_.begin(), order_.end(), 0);
     at_ = order_.size();

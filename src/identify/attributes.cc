@@ -181,7 +181,7 @@ Place find_default(mjSpec* spec, const std::string& text, const Reference& r) {
       fail(text, "expected the name of a class in parentheses, default(toe).geom");
     }
     from = mjs_findDefault(spec, cls.substr(1, cls.size() - 2).c_str());
-    if (!from) fail(text, "there is no default class '" + cls.substr(1, cls.size() - 2) + "'");
+    if (!from) fail(text, "default class '" + cls.substr(1, cls.size() - 2) + "' does not exist");
   }
   std::string known;
   Place out;
@@ -234,7 +234,8 @@ Place find_place(mjSpec* spec, const std::string& text, const Reference& r) {
         if (!other.empty() && other != "world") names += (names.empty() ? "" : ", ") + other;
       }
     }
-    fail(text, "there is no element '" + name + "'; there are " + (names.empty() ? "none" : names));
+    fail(text,
+         "the model has no element '" + name + "'; it has " + (names.empty() ? "none" : names));
   }
   if (out.all.empty())
     fail(text, "'" + name + "' has no numbers " + r.attribute + "; it has " + known);

@@ -33,7 +33,7 @@ FitState read_checkpoint(const std::string& path, const std::string& problem) {
   ExactReader in("fit", path, kTitle, "a fit");
   in.expect("problem");
   if (in.next() != problem) {
-    in.fail("is of another problem: start, bounds, method, data or seed differ");
+    in.fail("belongs to another problem: start, bounds, method, data or seed differ");
   }
   FitState out;
   out.iteration = in.count("iteration");

@@ -4,11 +4,15 @@
 #include <filesystem>
 
 #include "base/fingerprint.h"
+#include "base/names.h"
 #include "diffmj/error.h"
 #include "identify/fit_run.h"
 
 namespace diffmj {
 namespace {
+
+constexpr std::pair<FitMethod, const char*> kMethods[] = {{FitMethod::kAdam, "adam"},
+                                                          {FitMethod::kLevenbergMarquardt, "lm"}};
 
 void require(bool good, const std::string& what) {
   if (!good) throw InputError("fit: " + what);
@@ -28,7 +32,10 @@ void require_options(const Objective& objective, std::span<const double> start,
   require(x.beta1 >= 0 && x.beta1 < 1 && x.beta2 >= 0 && x.beta2 < 1,
           "beta1 and beta2 are " + std::to_string(x.beta1) + " and " + std::to_string(x.beta2) +
               ", expected from 0 to less than 1");
-  require(is_adam || x.minibatch <= 0,
+  require(x.minibatch.value_or(1) >= 1,
+          "minibatch is " + std::to_string(x.minibatch.value_or(1)) +
+              ", expected at least 1 segment; leave it out for all of them");
+  require(is_adam || !x.minibatch,
           "Levenberg-Marquardt takes all segments in every iteration; leave minibatch out, or use "
           "adam");
   require(!is_adam || !x.estimate_starts,
@@ -44,10 +51,10 @@ std::string fingerprint(const Objective& objective, std::span<const double> star
     out.add(b.low);
     out.add(b.high);
   }
-  for (const double y :
-       {static_cast<double>(x.method), x.rate, x.beta1, x.beta2, static_cast<double>(x.minibatch),
-        static_cast<double>(x.seed), static_cast<double>(x.estimate_starts),
-        static_cast<double>(objective.loss().kind), objective.loss().scale}) {
+  for (const double y : {static_cast<double>(x.method), x.rate, x.beta1, x.beta2,
+                         static_cast<double>(x.minibatch.value_or(0)), static_cast<double>(x.seed),
+                         static_cast<double>(x.estimate_starts),
+                         static_cast<double>(objective.loss().kind), objective.loss().scale}) {
     out.add(y);
   }
   for (const Segment& segment : objective.segments()) {
@@ -64,10 +71,9 @@ std::string fingerprint(const Objective& objective, std::span<const double> star
 
 }  // namespace
 
+const char* fit_method_name(FitMethod method) { return name_of(kMethods, method); }
 FitMethod fit_method_from_name(const std::string& name) {
-  if (name == "adam") return FitMethod::kAdam;
-  if (name == "lm") return FitMethod::kLevenbergMarquardt;
-  throw InputError("fit: method '" + name + "' is not known; use adam or lm");
+  return value_of("fit: method", kMethods, name);
 }
 
 FitRun::FitRun(const Objective& objective, std::span<const double> start, const FitOptions& options)

@@ -47,7 +47,8 @@ Objective::Objective(ParametricModel family, std::vector<Segment> segments, Resi
                      ", expected more than 0");
   }
   if (segments_->empty()) {
-    throw InputError("Objective: there are no segments; use shorter ones, or another rule");
+    throw InputError(
+        "Objective: the list of segments is empty; use shorter segments, or another rule");
   }
 }
 

@@ -54,8 +54,9 @@ struct ParametricModel::Impl {
   void require(std::span<const double> theta) const;
 
   Column difference(std::span<const double> theta, int i, double h) const;
-  std::vector<Column> differences(std::span<const double> theta, int nthread) const;
-  std::optional<std::vector<Column>> predicted(std::span<const double> theta, int nthread) const;
+  std::vector<Column> differences(std::span<const double> theta, std::optional<int> nthread) const;
+  std::optional<std::vector<Column>> predicted(std::span<const double> theta,
+                                               std::optional<int> nthread) const;
 };
 
 void ParametricModel::Impl::require(std::span<const double> theta) const {
@@ -98,11 +99,11 @@ Column ParametricModel::Impl::difference(std::span<const double> theta, int i, d
 }
 
 std::vector<Column> ParametricModel::Impl::differences(std::span<const double> theta,
-                                                       int nthread) const {
+                                                       std::optional<int> nthread) const {
   std::vector<Column> out(theta.size());
   StopSignal never({});
   // a function is called by one thread alone
-  const int threads = is_function() ? 1 : nthread;
+  const std::optional<int> threads = is_function() ? 1 : nthread;
   parallel_for(static_cast<int>(theta.size()), threads, never, [&](int i, StopSignal&) {
     Column& column = out[static_cast<size_t>(i)];
     const double h = step() * size(theta, i);
@@ -122,8 +123,8 @@ std::vector<Column> ParametricModel::Impl::differences(std::span<const double> t
 // Without a compilation per parameter: numbers that are affine in θ have the slopes that they have
 // at the start, and mj_setConst derives the others. The model at θ and one at a random distance
 // from it tell whether that holds; if it does not, there is no result.
-std::optional<std::vector<Column>> ParametricModel::Impl::predicted(std::span<const double> theta,
-                                                                    int nthread) const {
+std::optional<std::vector<Column>> ParametricModel::Impl::predicted(
+    std::span<const double> theta, std::optional<int> nthread) const {
   if (theta.size() < 3) return std::nullopt;
   std::call_once(once, [&] {
     try {
@@ -226,7 +227,8 @@ std::string ParametricModel::mjcf(std::span<const double> theta) const {
   return impl_->attributes->mjcf(theta);
 }
 
-ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> theta, int nthread,
+ParametricModel::Jacobian ParametricModel::jacobian(std::span<const double> theta,
+                                                    std::optional<int> nthread,
                                                     bool allow_idle) const {
   impl_->require(theta);
   std::optional<std::vector<Column>> columns = impl_->predicted(theta, nthread);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/names.h"
 #include "base/require.h"
 #include "base/text.h"
 #include "diffmj/error.h"
@@ -87,7 +88,7 @@ void validate_weights_of(const std::string& who, const Recording& recording,
   }
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     throw InputError(who + ": weights of '" + name +
-                     "', which is no recorded quantity that a fit compares" +
+                     "', which is not a recorded quantity that a fit compares" +
                      similar_names(name, known));
   }
   const std::string label = "weights of " + name;
@@ -310,9 +311,9 @@ Recording record(const Model& model, const Trajectory& t, int every) {
 }
 
 Difference difference_from_name(const std::string& name) {
-  if (name == "backward") return Difference::kBackward;
-  if (name == "central") return Difference::kCentral;
-  throw InputError("difference '" + name + "' is not known; use backward or central");
+  constexpr std::pair<Difference, const char*> kNames[] = {{Difference::kBackward, "backward"},
+                                                           {Difference::kCentral, "central"}};
+  return value_of("difference", kNames, name);
 }
 
 Recording estimate_velocities(const Model& model, Recording recording, Difference difference) {

@@ -78,7 +78,7 @@ class Columns {
       return out;
     }
     throw InputError(where(text) +
-                     ": there is no such quantity; use time, qpos[0], qpos_JOINT, qvel[0], "
+                     ": this is not a known quantity; use time, qpos[0], qpos_JOINT, qvel[0], "
                      "qvel_JOINT, act[0], act_ACTUATOR, ctrl[0], ctrl_ACTUATOR, sensordata[0], "
                      "sensor:NAME[0], site:NAME[0], body_pos:NAME[0], body_quat:NAME[0] or "
                      "weight:QUANTITY, or remove the column");
@@ -127,8 +127,9 @@ class Columns {
     auto [name, index] = indexed(text.substr(prefix));
     Column out;
     if (!quantity_from_name(name, out.quantity)) {
-      throw InputError(where(text) + ": there is no quantity '" + name +
-                       "'; write for instance weight:qpos, weight:site:NAME or weight:qpos[0]");
+      throw InputError(
+          where(text) + ": quantity '" + name +
+          "' is not known; write for instance weight:qpos, weight:site:NAME or weight:qpos[0]");
     }
     const Layout row = layout(where(text), model_, out.quantity);
     out.of = index < 0 ? Column::Of::kRowWeight : Column::Of::kWeight;
@@ -228,8 +229,8 @@ void require_all_controls(const Model& model, const std::string& path,
                     [&](const Column& x) { return is_control(x) && x.index == j; })) {
       continue;
     }
-    throw InputError(path + ", line 1: there is no column 'ctrl[" + std::to_string(j) +
-                     "]', but other controls have one; give all of them");
+    throw InputError(path + ", line 1: column 'ctrl[" + std::to_string(j) +
+                     "]' is missing, but other controls have a column; give all of them");
   }
 }
 
@@ -245,13 +246,13 @@ Header read_header(const Model& model, const std::string& path, std::ifstream& f
     const std::string what = std::to_string(static_cast<int>(column.of)) +
                              (column.of == Column::Of::kTime ? "" : column.quantity.name());
     if (!seen.emplace(what, column.index).second) {
-      throw InputError(known.where(text) + ": the column is there twice; remove one");
+      throw InputError(known.where(text) + ": the column appears twice; remove one");
     }
     out.columns.push_back(std::move(column));
   }
   if (std::none_of(out.columns.begin(), out.columns.end(),
                    [](const Column& x) { return x.of == Column::Of::kTime; })) {
-    throw InputError(path + ", line 1: there is no column 'time'");
+    throw InputError(path + ", line 1: column 'time' is missing");
   }
   require_all_controls(model, path, out.columns);
   return out;
@@ -286,7 +287,7 @@ std::vector<std::vector<double>> read_rows(const std::string& path, const Header
       }
     }
   }
-  if (rows.empty()) throw InputError(path + ": there are no rows after the header");
+  if (rows.empty()) throw InputError(path + ": the file has no rows after the header");
   return rows;
 }
 
@@ -320,7 +321,7 @@ void fill_column(const Model& model, const std::string& path, const Header& head
 
 Recording read_csv(const Model& model, const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw InputError(path + ": there is no such file, or it cannot be read");
+  if (!file) throw InputError(path + ": the file does not exist or cannot be read");
   const Header header = read_header(model, path, file);
   const std::vector<std::vector<double>> rows = read_rows(path, header, file);
   Recording out{.name = stem(path)};

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "diffmj/error.h"
+#include "base/names.h"
 
 namespace diffmj {
 
@@ -18,18 +18,10 @@ constexpr std::pair<ResidualLoss::Kind, const char*> kNames[] = {
 }  // namespace
 
 ResidualLoss::Kind residual_loss_from_name(const std::string& name) {
-  for (const auto& [kind, known] : kNames) {
-    if (name == known) return kind;
-  }
-  throw InputError("fit: loss '" + name + "' is not known; use linear, soft_l1, huber or cauchy");
+  return value_of("fit: loss", kNames, name);
 }
 
-const char* residual_loss_name(ResidualLoss::Kind kind) {
-  for (const auto& [known, name] : kNames) {
-    if (kind == known) return name;
-  }
-  return "";
-}
+const char* residual_loss_name(ResidualLoss::Kind kind) { return name_of(kNames, kind); }
 
 BentResidual bend(const ResidualLoss& loss, double r) {
   const double u = (r / loss.scale) * (r / loss.scale);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/recording.h"
@@ -276,20 +277,23 @@ void require_options(const SegmentOptions& options) {
   };
   require(options.length >= 1,
           "length is " + std::to_string(options.length) + ", expected at least 1 interval");
-  require(options.stride >= 0,
-          "stride is " + std::to_string(options.stride) + ", expected at least 1 row, or 0");
+  const int stride = options.stride.value_or(1);
+  require(stride >= 1, "stride is " + std::to_string(stride) +
+                           ", expected at least 1 row; leave it out for segments without overlap");
   require(options.margin >= 0 && std::isfinite(options.margin),
           text("margin is %g, expected a distance of 0 or more [m]", options.margin));
   require(options.max_missing >= 0 && options.max_missing <= 1,
           text("max_missing is %g, expected a share from 0 to 1", options.max_missing));
 }
 
+constexpr std::pair<SegmentRule, const char*> kRules[] = {{SegmentRule::kAll, "all"},
+                                                          {SegmentRule::kContact, "contact"}};
+
 }  // namespace
 
+const char* segment_rule_name(SegmentRule rule) { return name_of(kRules, rule); }
 SegmentRule segment_rule_from_name(const std::string& name) {
-  if (name == "all") return SegmentRule::kAll;
-  if (name == "contact") return SegmentRule::kContact;
-  throw InputError("segments: rule '" + name + "' is not known; use all or contact");
+  return value_of("segments: rule", kRules, name);
 }
 
 RolloutInput segment_input(const Segment& segment) {
@@ -304,7 +308,7 @@ std::vector<Segment> segments(const Model& model, std::span<const Recording> rec
                               const SegmentOptions& options) {
   require_options(options);
   require_no_callbacks("segments");
-  const int stride = options.stride > 0 ? options.stride : options.length;
+  const int stride = options.stride.value_or(options.length);
   std::optional<Contacts> contacts;
   if (options.rule == SegmentRule::kContact) contacts.emplace(model, options.margin);
   std::vector<Segment> out;

@@ -58,7 +58,7 @@ struct StepAttempt {
 
 class StepController {
  public:
-  // Throws InputError naming the option that makes no sense, or for a method without an estimate.
+  // The options are valid (ModelOptions::validate()), and the method has an error estimate.
   StepController(const StepControl& options, int embedded_order);
 
   const StepControl& options() const { return options_; }

@@ -65,8 +65,8 @@ void trajectory_step_jacobian(const Model& model, const Trajectory& t, int i,
 }
 
 void for_each_jacobian(const Model& model, const Trajectory& t, const ParameterColumns& columns,
-                       const StepJacobianOptions& options, int nthread, StopSignal& stop,
-                       const std::function<void(int, const StepJacobian&)>& fn) {
+                       const StepJacobianOptions& options, std::optional<int> nthread,
+                       StopSignal& stop, const std::function<void(int, const StepJacobian&)>& fn) {
   if (model.is_adaptive()) {
     interval_jacobians(model, t, stop, fn);
     return;

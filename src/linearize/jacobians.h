@@ -4,6 +4,7 @@
 #define DIFFMJ_LINEARIZE_JACOBIANS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/parallel.h"
@@ -24,7 +25,7 @@ void trajectory_step_jacobian(const Model& model, const Trajectory& trajectory, 
 // on several threads, the latter last to first. Adaptive steps have no columns of parameters.
 void for_each_jacobian(const Model& model, const Trajectory& trajectory,
                        const ParameterColumns& columns, const StepJacobianOptions& options,
-                       int nthread, StopSignal& stop,
+                       std::optional<int> nthread, StopSignal& stop,
                        const std::function<void(int i, const StepJacobian& jacobian)>& fn);
 
 }  // namespace diffmj

@@ -1,14 +1,12 @@
 // The names of options, and options by name.
-#include <array>
-#include <utility>
-
-#include "diffmj/error.h"
-#include "diffmj/model.h"
+#include "base/names.h"
+#include "diffmj/options.h"
+#include "model/option_choices.h"
 
 namespace diffmj {
 namespace {
 
-constexpr std::array<std::pair<Integrator, const char*>, 14> kIntegratorNames = {{
+constexpr std::pair<Integrator, const char*> kIntegrators[] = {
     {Integrator::kModel, "model"},
     {Integrator::kEuler, "Euler"},
     {Integrator::kRk4, "RK4"},
@@ -23,81 +21,71 @@ constexpr std::array<std::pair<Integrator, const char*>, 14> kIntegratorNames = 
     {Integrator::kTsit5, "tsit5"},
     {Integrator::kDopri5, "dopri5"},
     {Integrator::kDopri8, "dopri8"},
-}};
+};
+constexpr std::pair<GradientPath, const char*> kPaths[] = {
+    {GradientPath::kAnalytic, "analytic"},
+    {GradientPath::kOracle, "oracle"},
+    {GradientPath::kDifferences, "differences"},
+};
+constexpr std::pair<Control, const char*> kControls[] = {
+    {Control::kHold, "hold"},
+    {Control::kLinear, "linear"},
+};
+constexpr std::pair<Adjoint, const char*> kAdjoints[] = {
+    {Adjoint::kDiscrete, "discrete"},
+    {Adjoint::kInterpolated, "interpolated"},
+    {Adjoint::kBacksolve, "backsolve"},
+};
+constexpr std::pair<Collisions, const char*> kCollisions[] = {
+    {Collisions::kMujoco, "mujoco"},
+    {Collisions::kSmooth, "smooth"},
+    {Collisions::kSmoothBackward, "smooth-backward"},
+    {Collisions::kSmoothField, "smooth-field"},
+};
+constexpr std::pair<OptionKind, const char*> kKinds[] = {
+    {OptionKind::kFlag, "flag"},     {OptionKind::kInteger, "integer"},
+    {OptionKind::kNumber, "number"}, {OptionKind::kNumbers, "numbers"},
+    {OptionKind::kChoice, "choice"},
+};
 
 }  // namespace
 
-const char* integrator_name(Integrator integrator) {
-  for (const auto& [value, name] : kIntegratorNames) {
-    if (value == integrator) return name;
-  }
-  return "?";
-}
-
-const char* gradient_path_name(GradientPath path) {
-  switch (path) {
-    case GradientPath::kAnalytic:
-      return "analytic";
-    case GradientPath::kOracle:
-      return "oracle";
-    case GradientPath::kDifferences:
-      return "differences";
-  }
-  return "?";
-}
-
+const char* integrator_name(Integrator x) { return name_of(kIntegrators, x); }
 Integrator integrator_from_name(const std::string& name) {
-  std::string known;
-  for (const auto& [value, word] : kIntegratorNames) {
-    if (name == word) return value;
-    known += std::string(known.empty() ? "" : ", ") + word;
-  }
-  throw InputError("integrator '" + name + "' is not known; use one of " + known);
+  return value_of("integrator", kIntegrators, name);
+}
+bool is_runge_kutta(Integrator x) { return x >= Integrator::kExplicitEuler; }
+
+const char* gradient_path_name(GradientPath x) { return name_of(kPaths, x); }
+GradientPath gradient_path_from_name(const std::string& name) {
+  return value_of("gradient_path", kPaths, name);
 }
 
-const char* control_name(Control control) { return control == Control::kHold ? "hold" : "linear"; }
+const char* control_name(Control x) { return name_of(kControls, x); }
+Control control_from_name(const std::string& name) { return value_of("control", kControls, name); }
 
-const char* adjoint_name(Adjoint adjoint) {
-  return adjoint == Adjoint::kDiscrete       ? "discrete"
-         : adjoint == Adjoint::kInterpolated ? "interpolated"
-                                             : "backsolve";
-}
+const char* adjoint_name(Adjoint x) { return name_of(kAdjoints, x); }
+Adjoint adjoint_from_name(const std::string& name) { return value_of("adjoint", kAdjoints, name); }
 
-Control control_from_name(const std::string& name) {
-  for (const Control x : {Control::kHold, Control::kLinear}) {
-    if (name == control_name(x)) return x;
-  }
-  throw InputError("control '" + name + "' is not known; use hold or linear");
-}
-
-Adjoint adjoint_from_name(const std::string& name) {
-  for (const Adjoint x : {Adjoint::kDiscrete, Adjoint::kInterpolated, Adjoint::kBacksolve}) {
-    if (name == adjoint_name(x)) return x;
-  }
-  throw InputError("adjoint '" + name + "' is not known; use discrete, interpolated or backsolve");
-}
-
-const char* collisions_name(Collisions mode) {
-  switch (mode) {
-    case Collisions::kMujoco:
-      return "mujoco";
-    case Collisions::kSmooth:
-      return "smooth";
-    case Collisions::kSmoothBackward:
-      return "smooth-backward";
-    case Collisions::kSmoothField:
-      return "smooth-field";
-  }
-  return "";
-}
-
+const char* collisions_name(Collisions x) { return name_of(kCollisions, x); }
 Collisions collisions_from_name(const std::string& name) {
-  for (const Collisions x : {Collisions::kMujoco, Collisions::kSmooth, Collisions::kSmoothBackward,
-                             Collisions::kSmoothField}) {
-    if (name == collisions_name(x)) return x;
+  return value_of("collisions", kCollisions, name);
+}
+
+const char* option_kind_name(OptionKind x) { return name_of(kKinds, x); }
+
+std::vector<std::string> integrator_names() { return names_of(kIntegrators); }
+std::vector<std::string> gradient_path_names() { return names_of(kPaths); }
+std::vector<std::string> control_names() { return names_of(kControls); }
+std::vector<std::string> adjoint_names() { return names_of(kAdjoints); }
+std::vector<std::string> collisions_names() { return names_of(kCollisions); }
+
+std::vector<std::string> runge_kutta_names() {
+  std::vector<std::string> out;
+  for (const auto& [value, name] : kIntegrators) {
+    if (is_runge_kutta(value)) out.emplace_back(name);
   }
-  throw InputError("collisions '" + name +
-                   "' is not known; use mujoco, smooth, smooth-backward or smooth-field");
+  return out;
 }
 
 }  // namespace diffmj

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/names.h"
 #include "diffmj/error.h"
 #include "mj/call.h"
 
@@ -88,12 +89,12 @@ const std::array<ParameterField, kParameterCount>& parameter_fields() {
 #undef DIFFMJ_FIELD
 
 const ParameterField& parameter_field(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const ParameterField& field : parameter_fields()) {
     if (name == field.name) return field;
-    known += (known.empty() ? "" : ", ") + std::string(field.name);
+    known.emplace_back(field.name);
   }
-  throw InputError("parameter '" + name + "' is not known; use one of " + known);
+  throw InputError(unknown_name("parameter", name, known));
 }
 
 MjModelPtr movable_copy(const mjModel* m) {

@@ -49,20 +49,26 @@ void AdamRun::step(bool ok, double cost, const std::vector<double>& gradient,
   }
   if (ok && std::isnan(first_)) first_ = cost;
   worse_ = ok && cost > first_ ? worse_ + 1 : 0;
-  const bool back = !ok || worse_ >= kPatience;
-  if (back) {
-    if (best_gradient_.empty()) {
-      alive_ = ok;
-      return;
-    }
-    z_ = best_;
-    first_ = cost_;
-    worse_ = 0;
-    rate_ /= 2;
-    forget();
+  if (ok && worse_ < kPatience) {
+    if (!gradient.empty()) descend(gradient, variables);
+  } else if (best_gradient_.empty()) {
+    alive_ = ok;
+  } else {
+    restart(variables);
   }
-  const std::vector<double>& g = back ? best_gradient_ : gradient;
-  if (g.empty()) return;
+}
+
+void AdamRun::restart(const PlanVariables& variables) {
+  if (best_gradient_.empty()) return;
+  z_ = best_;
+  first_ = cost_;
+  worse_ = 0;
+  rate_ /= 2;
+  forget();
+  descend(best_gradient_, variables);
+}
+
+void AdamRun::descend(const std::vector<double>& g, const PlanVariables& variables) {
   const CVec scale = variables.scale();
   double norm = 0;
   for (size_t i = 0; i < g.size(); i++) norm += g[i] * g[i] * scale[i] * scale[i];

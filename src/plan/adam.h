@@ -28,8 +28,11 @@ class AdamRun {
   // makes half the steps; without one it ends.
   void step(bool ok, double cost, const std::vector<double>& gradient,
             const PlanVariables& variables);
+  // Goes back to the best iterate and makes half the steps; without a gradient there, nothing.
+  void restart(const PlanVariables& variables);
 
  private:
+  void descend(const std::vector<double>& g, const PlanVariables& variables);
   double clipped(double norm);
   void forget();  // the moments
 

@@ -43,7 +43,8 @@ std::string default_name(const CostQuantity& of) {
 Cost::Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost> own,
            bool gradient) {
   auto bound = std::make_shared<Bound>();
-  if (terms.empty() && own.empty()) throw InputError("Cost: there are no terms");
+  if (terms.empty() && own.empty())
+    throw InputError("Cost: the list of terms is empty; give at least one");
   for (size_t i = 0; i < terms.size(); i++) {
     CostTerm& term = terms[i];
     if (term.name.empty()) term.name = default_name(term.of);
@@ -51,7 +52,7 @@ Cost::Cost(const Model& model, std::vector<CostTerm> terms, std::vector<OwnCost>
     for (const auto& [name, x] : {std::pair{"weight", term.weight}, {"terminal", term.terminal}}) {
       if (std::isfinite(x) && x >= 0) continue;
       throw InputError(who + ": " + name + " is " + std::to_string(x) +
-                       ", expected a finite number >= 0");
+                       ", expected a finite number ≥ 0");
     }
     if (term.norm != Norm::kSquared && !(std::isfinite(term.scale) && term.scale > 0)) {
       throw InputError(who + ": scale is " + std::to_string(term.scale) +
@@ -113,8 +114,9 @@ Cotangents CostBars::view() const {
 void Cost::Bound::require_poses(const Poses& poses, const Model& model, int nstep) const {
   for (const Observable* x : observables) {
     if ((poses.*x->values).size() != at(nstep + 1) * at(x->size(model))) {
-      throw InputError(std::string("Cost: ") + x->name +
-                       " is not there at every state; ask the rollout for Cost::observables()");
+      throw InputError(
+          std::string("Cost: ") + x->name +
+          " was not recorded at every state; request Cost::observables() in the rollout");
     }
   }
 }
@@ -172,13 +174,13 @@ void Cost::Bound::evaluate(const Model& model, const Trajectory& t, const Poses&
 
 void Cost::evaluate(const Model& model, std::span<const Trajectory> trajectories,
                     std::span<const Poses> poses, bool gradient, std::span<Evaluation> out,
-                    int nthread) const {
+                    std::optional<int> nthread) const {
   const Poses none;
   if (out.size() != trajectories.size() ||
       (!observables().empty() && poses.size() != trajectories.size())) {
-    throw InputError("Cost: there are " + std::to_string(trajectories.size()) + " trajectories, " +
+    throw InputError("Cost: got " + std::to_string(trajectories.size()) + " trajectories, " +
                      std::to_string(poses.size()) + " poses and " + std::to_string(out.size()) +
-                     " evaluations, expected one of each");
+                     " evaluations, expected the same number of each");
   }
   const auto poses_of = [&](size_t i) -> const Poses& {
     return observables().empty() ? none : poses[i];
@@ -189,8 +191,8 @@ void Cost::evaluate(const Model& model, std::span<const Trajectory> trajectories
     if (!trajectories[i].ok()) return;
     if (bound_->sensors && model.nsensordata() > 0 && trajectories[i].sensordata.empty()) {
       throw InputError(
-          "Cost: a term reads sensors, which the rollout did not record; ask it for "
-          "sensors");
+          "Cost: a term reads sensors, which the rollout did not record; set "
+          "RolloutOptions::sensors");
     }
     bound_->evaluate(model, trajectories[i], poses_of(i), gradient, out[i]);
   };

@@ -207,12 +207,12 @@ class FrameVelocityResidual : public Residual {
       : target_(of.target.data()) {
     const bool site = of.frame.kind == Frame::Kind::kSite;
     if (!site && of.frame.kind != Frame::Kind::kBody) {
-      throw InputError(who + ": a velocity is that of a site or a body; use one of them");
+      throw InputError(who + ": only sites and bodies have a velocity; use one of them");
     }
     if (of.frame.pos != std::array<double, 3>{0, 0, 0}) {
       throw InputError(who +
-                       ": a velocity is that of the frame itself, pos must be 0; put a site "
-                       "at the point");
+                       ": a velocity is that of the frame itself, so pos must be 0; put a "
+                       "site at the point");
     }
     size_ = 3;
     id_ = element_id(who, model, site ? mjOBJ_SITE : mjOBJ_BODY, of.frame.name);

@@ -94,7 +94,7 @@ bool has_change(const Cost& cost) {
 }
 
 void expand_cost(const Model& model, const Cost& cost, const Trajectory& t, const Poses& poses,
-                 int nthread, StopSignal& stop, std::vector<CostExpansion>& out) {
+                 std::optional<int> nthread, StopSignal& stop, std::vector<CostExpansion>& out) {
   out.resize(static_cast<size_t>(t.nstep) + 1);
   // a few states at a time: what a thread needs for them is made once
   constexpr int kChunk = 16;

@@ -7,6 +7,7 @@
 #ifndef DIFFMJ_PLAN_GAUSS_NEWTON_H_
 #define DIFFMJ_PLAN_GAUSS_NEWTON_H_
 
+#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
@@ -34,7 +35,7 @@ bool has_change(const Cost& cost);
 // out: nstep + 1, whose memory is used again. The trajectory came to its end; poses are those the
 // cost asks for, and sensordata is recorded if it asks for that. Own costs are not part of it.
 void expand_cost(const Model& model, const Cost& cost, const Trajectory& trajectory,
-                 const Poses& poses, int nthread, StopSignal& stop,
+                 const Poses& poses, std::optional<int> nthread, StopSignal& stop,
                  std::vector<CostExpansion>& out);
 
 }  // namespace diffmj

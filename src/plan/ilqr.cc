@@ -39,6 +39,13 @@ void require(bool good, const std::string& what) {
 
 }  // namespace
 
+bool Ilqr::is_available(const PlanObjective& objective, const PlanOptions& o) {
+  return o.controls && !o.forces && !o.velocity && objective.model().nu() > 0 &&
+         (!o.knots || o.interpolation != Interpolation::kCubic) &&
+         o.starts < PlanObjective::kMost && !objective.model().is_adaptive() &&
+         objective.cost().bound().own.empty();
+}
+
 Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
     : objective_(objective),
       options_(o),
@@ -46,18 +53,18 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
       riccati_(objective.model(), objective.variables(), has_change(objective.cost()),
                objective.cost().sensors()) {
   const Model& model = objective.model();
-  require(!o.forces && !o.velocity, std::string("decides controls alone, not ") +
+  require(!o.forces && !o.velocity, std::string("decides controls only, not ") +
                                         (o.forces ? "forces" : "velocity") +
                                         "; leave that out, or use method gradient");
   require(o.controls && model.nu() > 0,
-          "decides controls, of which the model has none; add actuators, or use method gradient "
+          "decides controls, but the model has none; add actuators, or use method gradient "
           "with forces or velocity");
-  require(o.knots == 0 || o.interpolation != Interpolation::kCubic,
-          "has no cubic splines, whose controls are clipped between knots; use interpolation "
-          "linear or zero");
+  require(!o.knots || o.interpolation != Interpolation::kCubic,
+          "does not support cubic splines, because their controls are clipped between knots; use "
+          "interpolation linear or zero");
   require(o.starts < PlanObjective::kMost,
-          "has at most " + std::to_string(PlanObjective::kMost - 1) + " starts, but starts is " +
-              std::to_string(o.starts) + "; use fewer");
+          "supports at most " + std::to_string(PlanObjective::kMost - 1) +
+              " starts, but starts is " + std::to_string(o.starts) + "; use fewer");
   require(!model.is_adaptive() || model.options().adaptive.control == Control::kHold,
           "needs controls that are held between rows, but AdaptiveOptions::control is linear; use "
           "hold, or method gradient");
@@ -66,8 +73,8 @@ Ilqr::Ilqr(PlanObjective& objective, const PlanOptions& o)
       "needs the steps of rollouts, which adjoint backsolve does not keep; use adjoint discrete "
       "or interpolated");
   if (const auto& own = objective.cost().bound().own; !own.empty()) {
-    throw UnsupportedError("Planner: method ilqr needs residuals, which own cost '" + own[0].name +
-                           "' has not; use terms instead, or method gradient or hybrid");
+    throw UnsupportedError("Planner: method ilqr needs residuals, but own cost '" + own[0].name +
+                           "' has none; use terms instead, or method gradient or hybrid");
   }
   for (const Cost::Bound::Term& x : objective.cost().bound().terms) {
     const auto* of = std::get_if<SensorValue>(&x.term.of);
@@ -203,12 +210,12 @@ void Ilqr::keep_gains() {
   }
 }
 
-void Ilqr::run(const std::vector<std::vector<double>>& starts, const Hooks& hooks) {
+void Ilqr::run(const std::vector<std::vector<double>>& starts, int iterations, const Hooks& hooks) {
   gains_.clear();
   mu_ = options_.regularization;
   factor_ = 1;
   if (!start(starts, hooks)) return;
-  for (int i = 0; i < options_.iterations && !hooks.time_is_up(); i++) {
+  for (int i = 0; i < iterations && !hooks.time_is_up(); i++) {
     if (iterate(hooks) == Step::kConverged) break;
   }
 }

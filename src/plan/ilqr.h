@@ -19,6 +19,9 @@ class Ilqr {
  public:
   // The objective must outlive it. Throws InputError or UnsupportedError on what iLQR does not do.
   Ilqr(PlanObjective& objective, const PlanOptions& options);
+  // Whether the hybrid planner may use it: the constructor accepts this problem, and linearizing a
+  // step costs a few steps, which with adaptive steps it does not.
+  static bool is_available(const PlanObjective& objective, const PlanOptions& options);
 
   // What the planner does at iterations.
   struct Hooks {
@@ -30,7 +33,7 @@ class Ilqr {
     const std::function<bool()>& interrupted;
   };
   // From the best of these starts. Throws Interrupted.
-  void run(const std::vector<std::vector<double>>& starts, const Hooks& hooks);
+  void run(const std::vector<std::vector<double>>& starts, int iterations, const Hooks& hooks);
 
   // Of the iteration that led to the best plan, horizon x nu x (2 nv + na); empty: none did, or
   // there are knots.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
 #include "mj/view.h"
@@ -34,28 +35,31 @@ void require_run(const Planner& planner, const Model& execution, const RolloutIn
                                    {"nbody", m.nbody(), execution.nbody()}}) {
     if (a == b) continue;
     fail(std::string("the execution model has ") + name + " = " + std::to_string(b) +
-         ", but that of the planner " + std::to_string(a));
+         ", but the planner's model has " + std::to_string(a));
   }
   if (!planner.options().controls) {
-    fail("the planner decides no controls, which are what is executed");
+    fail("the planner does not decide controls, so there is nothing to execute; decide controls");
   }
   if (planner.options().velocity || planner.options().forces) {
-    fail("the planner decides forces or the velocity of the start, which cannot be executed");
+    fail(
+        "the planner decides forces or the initial velocity, which cannot be executed; decide "
+        "controls only");
   }
-  if (o.nstep < 0) fail("nstep is " + std::to_string(o.nstep) + ", expected >= 0");
-  if (o.execute < 1) fail("execute is " + std::to_string(o.execute) + ", expected >= 1");
-  if (!(o.latency >= 0 && std::isfinite(o.latency))) fail("latency is not a number >= 0");
-  if (!(o.plan_seconds >= 0 && std::isfinite(o.plan_seconds))) {
-    fail("plan_seconds is not a number >= 0");
+  if (o.nstep < 0) fail("nstep is " + std::to_string(o.nstep) + ", expected a number ≥ 0");
+  if (o.execute < 1) fail("execute is " + std::to_string(o.execute) + ", expected a number ≥ 1");
+  const auto require_number = [&](const char* name, double x, bool zero) {
+    if (std::isfinite(x) && (x > 0 || (zero && x == 0))) return;
+    fail(std::string(name) + " is " + number(x) + ", expected a finite number " +
+         (zero ? "≥ 0" : "> 0"));
+  };
+  require_number("latency", o.latency.value_or(0), true);
+  require_number("plan_seconds", o.plan_seconds.value_or(1), false);
+  require_number("predict_timestep", o.predict_timestep.value_or(1), false);
+  require_number("ctrl_noise", o.ctrl_noise, true);
+  if (o.predict_timestep && m.is_adaptive()) {
+    fail(std::string("predict_timestep is unavailable with integrator ") +
+         integrator_name(m.integrator()) + "; leave it out");
   }
-  if (!(o.predict_timestep >= 0 && std::isfinite(o.predict_timestep))) {
-    fail("predict_timestep is not a number >= 0");
-  }
-  if (o.predict_timestep > 0 && m.is_adaptive()) {
-    fail(std::string("predict_timestep is not there with integrator ") +
-         integrator_name(m.integrator()) + "; leave it at 0");
-  }
-  if (!(o.ctrl_noise >= 0 && std::isfinite(o.ctrl_noise))) fail("ctrl_noise is not a number >= 0");
   if (!o.disturbance.empty() && o.disturbance.size() != at(o.nstep) * at(6 * execution.nbody())) {
     fail("disturbance has " + std::to_string(o.disturbance.size()) + " numbers, expected " +
          std::to_string(o.nstep) + " x " + std::to_string(6 * execution.nbody()) +
@@ -69,7 +73,7 @@ void require_run(const Planner& planner, const Model& execution, const RolloutIn
         run.act.size() != rows * at(execution.na()) ||
         run.ctrl.size() != at(run.nstep) * at(execution.nu()) || run.memory.nstep > run.nstep ||
         at(run.memory.nplan) > run.plans.size()) {
-      fail("the run to resume is of another model");
+      fail("the run to resume belongs to another model");
     }
   }
   if (start.ctrl.size() != at(m.nu())) {
@@ -130,9 +134,9 @@ class Loop {
         o_(o),
         schedule_(planner.model(), start.ctrl),
         stop_(o.interrupted),
-        expected_(o.latency > 0        ? o.latency
-                  : o.plan_seconds > 0 ? o.plan_seconds
-                                       : planner.options().seconds) {
+        expected_(
+            o.latency.value_or(planner.next_effort() *
+                               o.plan_seconds.value_or(planner.options().seconds.value_or(0)))) {
     if (o.resume) {
       go_on(*o.resume);
       return;
@@ -247,6 +251,7 @@ class Loop {
     record.time = from.time;
     if (!run_.plans.empty()) planner_.shift(record.time - run_.plans.back().time);
     from.ctrl = run_.plans.empty() ? start_.ctrl : CVec();
+    const double effort = planner_.next_effort();
     Plan plan = planner_.plan(from, {.interrupted = o_.interrupted});
     plan_interrupted_ = plan.interrupted;
     record.seconds = std::chrono::duration<double>(Clock::now() - clock).count();
@@ -260,10 +265,11 @@ class Loop {
 
     double ready = now();
     if (o_.realtime) {
-      const double took = o_.plan_seconds > 0 ? o_.plan_seconds : record.seconds;
+      const double took = o_.plan_seconds ? effort * *o_.plan_seconds : record.seconds;
       ready += took;
       record.late = ready > record.time + kSame;
-      latencies_.push_back(took);
+      // the first plan, which may be the longest, says what a usual one takes
+      latencies_.push_back(took / effort);
       if (latencies_.size() > 3) latencies_.erase(latencies_.begin());
       expected_ = *std::max_element(latencies_.begin(), latencies_.end());
     }

@@ -7,7 +7,7 @@
 namespace diffmj {
 namespace {
 
-constexpr const char* kTitle = "diffmj run 2";
+constexpr const char* kTitle = "diffmj run 3";
 
 // a message is the rest of a line
 std::string one_line(std::string text) {
@@ -24,7 +24,7 @@ void write_plan(ExactWriter& file, const MpcPlan& x) {
   file.stream() << "message " << one_line(x.message) << "\niterations " << x.history.size() << "\n";
   for (const PlanIteration& i : x.history) {
     file.stream() << i.iteration << " " << i.nrollout << " " << i.ndiverged << " " << i.sampled
-                  << "\n";
+                  << " " << i.linearized << "\n";
     file.numbers("numbers", std::vector{i.cost, i.latest, i.seconds});
   }
 }
@@ -51,6 +51,7 @@ MpcPlan read_plan(ExactReader& file) {
     i.nrollout = file.count();
     i.ndiverged = file.count();
     i.sampled = file.count() != 0;
+    i.linearized = file.count() != 0;
     x = file.numbers("numbers");
     if (x.size() != 3) file.fail("has an iteration with " + std::to_string(x.size()) + " numbers");
     i.cost = x[0];

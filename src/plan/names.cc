@@ -1,26 +1,10 @@
 // Names of the choices a planner has.
-#include "diffmj/error.h"
+#include "base/names.h"
+
 #include "diffmj/plan.h"
 
 namespace diffmj {
 namespace {
-
-template <class T, size_t n>
-const char* name_of(const std::pair<T, const char*> (&names)[n], T x) {
-  for (const auto& [value, name] : names) {
-    if (value == x) return name;
-  }
-  return "?";
-}
-template <class T, size_t n>
-T value_of(const char* what, const std::pair<T, const char*> (&names)[n], const std::string& x) {
-  std::string known;
-  for (const auto& [value, name] : names) {
-    if (x == name) return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  throw InputError(std::string(what) + " is '" + x + "', expected one of " + known);
-}
 
 constexpr std::pair<PlanMethod, const char*> kMethods[] = {{PlanMethod::kGradient, "gradient"},
                                                            {PlanMethod::kSampling, "sampling"},

@@ -1,7 +1,7 @@
 // Norms of residuals.
 #include <cmath>
 
-#include "diffmj/error.h"
+#include "base/names.h"
 #include "plan/residual.h"
 
 namespace diffmj {
@@ -22,21 +22,8 @@ double squared(CVec r) {
 
 }  // namespace
 
-const char* norm_name(Norm norm) {
-  for (const auto& [value, name] : kNames) {
-    if (value == norm) return name;
-  }
-  return "?";
-}
-
-Norm norm_from_name(const std::string& name) {
-  std::string known;
-  for (const auto& [value, text] : kNames) {
-    if (name == text) return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  throw InputError("norm is '" + name + "', expected one of " + known);
-}
+const char* norm_name(Norm norm) { return name_of(kNames, norm); }
+Norm norm_from_name(const std::string& name) { return value_of("norm", kNames, name); }
 
 double norm_value(Norm norm, double s, CVec r) {
   const double rr = squared(r);

@@ -23,10 +23,10 @@ bool controls_are_good(const Trajectory& t) {
 
 }  // namespace
 
-Model with_timestep(const Model& model, double timestep) {
-  if (timestep == 0 || timestep == model.timestep()) return model;
+Model with_timestep(const Model& model, std::optional<double> timestep) {
+  if (!timestep || *timestep == model.timestep()) return model;
   mjModel numbers = *model.mj();  // of the pointers
-  numbers.opt.timestep = timestep;
+  numbers.opt.timestep = *timestep;
   return model.with_numbers(&numbers);
 }
 
@@ -51,14 +51,42 @@ void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector
                              const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
   for (int begin = 0; begin < n; begin += kMost) {
-    evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, out, interrupted);
+    evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, gradient, out,
+                   interrupted);
   }
+}
+
+void PlanObjective::evaluate_kept(int n, const Fill& fill, std::vector<Value>& out,
+                                  const std::function<bool()>& interrupted) {
+  out.resize(static_cast<size_t>(n));
+  evaluate_chunk(0, n, fill, {}, false, true, out, interrupted);
+}
+
+void PlanObjective::differentiate_kept(std::span<const int> which, std::vector<Value>& out,
+                                       const std::function<bool()>& interrupted) {
+  each(
+      which.size(),
+      [&](size_t i) {
+        const auto k = static_cast<size_t>(which[i]);
+        cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, true, {&evaluations_[k], 1},
+                       1);
+        pull_back(k, out[k], interrupted);
+      },
+      interrupted);
+}
+
+void PlanObjective::each(size_t n, const std::function<void(size_t)>& fn,
+                         const std::function<bool()>& interrupted) const {
+  StopSignal stop(interrupted);
+  parallel_for(static_cast<int>(n), options_.nthread, stop,
+               [&](int i, StopSignal&) { fn(static_cast<size_t>(i)); });
+  if (stop.stopped()) throw Interrupted("plan: interrupted");
 }
 
 void PlanObjective::evaluate_laws(int n, const Fill& fill, const Law& law, std::vector<Value>& out,
                                   const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
-  evaluate_chunk(0, n, fill, law, false, out, interrupted);
+  evaluate_chunk(0, n, fill, law, false, true, out, interrupted);
 }
 
 void PlanObjective::swap(int i, Rolled& x) {
@@ -69,7 +97,7 @@ void PlanObjective::swap(int i, Rolled& x) {
 }
 
 void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law& law,
-                                   bool gradient, std::vector<Value>& out,
+                                   bool gradient, bool keep, std::vector<Value>& out,
                                    const std::function<bool()>& interrupted) {
   const auto count = static_cast<size_t>(n);
   if (z_.size() < count) {
@@ -80,30 +108,28 @@ void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law
     evaluations_.resize(count);
   }
   const auto value_of = [&](size_t k) -> Value& { return out[static_cast<size_t>(begin) + k]; };
-  StopSignal stop(interrupted);
-  const auto each = [&](const std::function<void(size_t)>& fn) {
-    parallel_for(n, options_.nthread, stop,
-                 [&](int i, StopSignal&) { fn(static_cast<size_t>(i)); });
-    if (stop.stopped()) throw Interrupted("plan: interrupted");
-  };
   // from decision variables to values in one go, and no thread waits for another; but own costs
   // take all trajectories at once
   const bool own = cost_.has_own();
-  each([&](size_t k) {
-    fill(begin + static_cast<int>(k), z_[k]);
-    roll_out(k, law, gradient, interrupted);
-    if (own) return;
-    cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, gradient, {&evaluations_[k], 1},
-                   1);
-    finish(k, law, gradient, value_of(k), interrupted);
-  });
+  each(
+      count,
+      [&](size_t k) {
+        fill(begin + static_cast<int>(k), z_[k]);
+        roll_out(k, law, keep, interrupted);
+        if (own) return;
+        cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, gradient,
+                       {&evaluations_[k], 1}, 1);
+        finish(k, law, gradient, value_of(k), interrupted);
+      },
+      interrupted);
   if (!own) return;
   cost_.evaluate(model_, std::span(trajectories_).first(count), std::span(poses_).first(count),
                  gradient, std::span(evaluations_).first(count), options_.nthread);
-  each([&](size_t k) { finish(k, law, gradient, value_of(k), interrupted); });
+  each(
+      count, [&](size_t k) { finish(k, law, gradient, value_of(k), interrupted); }, interrupted);
 }
 
-void PlanObjective::roll_out(size_t k, const Law& law, bool gradient,
+void PlanObjective::roll_out(size_t k, const Law& law, bool keep,
                              const std::function<bool()>& interrupted) {
   PlanInputs& of_plan = inputs_[k];
   variables_.inputs(z_[k], of_plan);
@@ -129,7 +155,7 @@ void PlanObjective::roll_out(size_t k, const Law& law, bool gradient,
                       .sensors = cost_.sensors(),
                       .observables = cost_.observables(),
                       .poses = {&poses_[k], 1},
-                      .keep_stages = gradient || law},
+                      .keep_stages = keep},
                      {&trajectories_[k], 1}, follow);
 }
 

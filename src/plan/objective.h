@@ -3,6 +3,7 @@
 #define DIFFMJ_PLAN_OBJECTIVE_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@
 
 namespace diffmj {
 
-// The model with this timestep [s]; 0: its own.
-Model with_timestep(const Model& model, double timestep);
+// The model with this timestep [s]; none: its own.
+Model with_timestep(const Model& model, std::optional<double> timestep);
 
 class PlanObjective {
  public:
@@ -38,6 +39,12 @@ class PlanObjective {
   using Fill = std::function<void(int i, std::vector<double>& z)>;
   void evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                 const std::function<bool()>& interrupted = {});
+  // The same without gradients, of at most kMost rollouts, which are kept until the next call; and
+  // then the gradients of some of them. Not for own costs.
+  void evaluate_kept(int n, const Fill& fill, std::vector<Value>& out,
+                     const std::function<bool()>& interrupted = {});
+  void differentiate_kept(std::span<const int> which, std::vector<Value>& out,
+                          const std::function<bool()>& interrupted = {});
 
   // The same without gradients for controls that follow the state, of at most kMost rollouts: z of
   // fill is the start, and law(i, in, z) writes the knots of it that the control at a step needs
@@ -57,10 +64,14 @@ class PlanObjective {
 
  private:
   // law: empty, or what evaluate_laws was given
-  void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient,
+  // keep: stages, which gradients need
+  void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient, bool keep,
                       std::vector<Value>& out, const std::function<bool()>& interrupted);
+  // Calls fn(0), ..., fn(n - 1) on threads. Throws Interrupted.
+  void each(size_t n, const std::function<void(size_t)>& fn,
+            const std::function<bool()>& interrupted) const;
   // Of number k of a chunk: its rollout; its value from the cost; the gradient.
-  void roll_out(size_t k, const Law& law, bool gradient, const std::function<bool()>& interrupted);
+  void roll_out(size_t k, const Law& law, bool keep, const std::function<bool()>& interrupted);
   void finish(size_t k, const Law& law, bool gradient, Value& value,
               const std::function<bool()>& interrupted);
   void pull_back(size_t k, Value& value, const std::function<bool()>& interrupted);

@@ -26,6 +26,10 @@ using Numbers = std::vector<double>;
 constexpr int kSizes = 3;
 constexpr double kFall = 0.003;
 constexpr int kPatience = 2;
+// Iterations of iLQR in a round of the hybrid planner.
+constexpr int kPolish = 3;
+// Rollouts that linearizing a plan and the backward pass of iLQR are worth.
+constexpr double kLinearized = 10;
 
 void require(bool good, const std::string& what) {
   if (!good) throw InputError("Planner: " + what);
@@ -33,11 +37,16 @@ void require(bool good, const std::string& what) {
 void require_positive(const char* name, double x, bool zero = false) {
   require(std::isfinite(x) && (x > 0 || (zero && x == 0)),
           std::string(name) + " is " + std::to_string(x) + ", expected a finite number " +
-              (zero ? ">= 0" : "> 0"));
+              (zero ? "≥ 0" : "> 0"));
 }
 void require_least(const char* name, int x, int least) {
   require(x >= least, std::string(name) + " is " + std::to_string(x) + ", expected at least " +
                           std::to_string(least));
+}
+
+// n times a factor, at least 1 unless n is 0
+int scaled(int n, double by) {
+  return n == 0 ? 0 : std::max(1, static_cast<int>(std::lround(n * by)));
 }
 
 void require_options(const Model& model, const PlanOptions& o) {
@@ -48,10 +57,10 @@ void require_options(const Model& model, const PlanOptions& o) {
   require_least("elites", o.elites, 1);
   require_least("starts", o.starts, 1);
   require_least("refined", o.refined, 0);
-  require_least("knots", o.knots, 0);
-  require_least("nthread", o.nthread, 0);
-  require(o.knots <= o.horizon,
-          "knots is " + std::to_string(o.knots) +
+  require_least("knots", o.knots.value_or(1), 1);
+  require_least("nthread", o.nthread.value_or(1), 1);
+  require(o.knots.value_or(1) <= o.horizon,
+          "knots is " + std::to_string(o.knots.value_or(1)) +
               ", expected at most one per step, horizon = " + std::to_string(o.horizon));
   require(o.elites <= o.samples, "elites is " + std::to_string(o.elites) +
                                      ", expected at most samples = " + std::to_string(o.samples));
@@ -60,20 +69,22 @@ void require_options(const Model& model, const PlanOptions& o) {
   require_positive("regularization", o.regularization, true);
   require_positive("sigma", o.sigma, true);
   require_positive("clip", o.clip, true);
-  require_positive("seconds", o.seconds, true);
-  require_positive("timestep", o.timestep, true);
+  require_positive("seconds", o.seconds.value_or(1));
+  require_positive("first_effort", o.first_effort);
+  require_positive("timestep", o.timestep.value_or(1));
   require_positive("force_scale", o.force_scale);
   require_positive("velocity_scale", o.velocity_scale);
-  require(o.force_limit > 0, "force_limit is " + std::to_string(o.force_limit) + ", expected > 0");
+  require(o.force_limit > 0,
+          "force_limit is " + std::to_string(o.force_limit) + ", expected a number > 0");
   require(o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 && o.beta2 < 1,
           "beta1 and beta2 are " + std::to_string(o.beta1) + " and " + std::to_string(o.beta2) +
-              ", expected from 0 to below 1");
+              ", expected numbers ≥ 0 and < 1");
   require(o.controls || o.forces || o.velocity,
           "there are no decision variables; decide controls, forces or velocity");
   require(!o.controls || model.nu() > 0 || o.forces || o.velocity,
           "the model has no controls; decide forces or velocity");
-  require(o.timestep == 0 || !model.is_adaptive(),
-          std::string("timestep is not there with integrator ") +
+  require(!o.timestep || !model.is_adaptive(),
+          std::string("timestep is unavailable with integrator ") +
               integrator_name(model.integrator()) +
               "; set the interval of the model (AdaptiveOptions::interval)");
 }
@@ -83,7 +94,10 @@ void require_options(const Model& model, const PlanOptions& o) {
 struct Planner::State {
   State(const Model& model, Cost cost, const PlanOptions& o)
       : options(o), objective(with_timestep(model, o.timestep), std::move(cost), o) {
-    if (o.method == PlanMethod::kIlqr) ilqr.emplace(objective, options);
+    if (o.method == PlanMethod::kIlqr || (o.method == PlanMethod::kHybrid && o.rounds > 1 &&
+                                          Ilqr::is_available(objective, options))) {
+      ilqr.emplace(objective, options);
+    }
   }
 
   PlanOptions options;
@@ -104,22 +118,30 @@ struct Planner::State {
   std::vector<PlanObjective::Value> values;
 
   const PlanVariables& variables() const { return objective.variables(); }
+  // of the plan that is being made, or of the next one
+  double effort() const { return last.empty() ? options.first_effort : 1; }
+  int with_effort(int n) const { return scaled(n, effort()); }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   bool time_is_up() const {
-    return options.seconds > 0 && !plan.history.empty() &&
-           seconds() + last_seconds > options.seconds;
+    return options.seconds && !plan.history.empty() &&
+           seconds() + last_seconds > effort() * *options.seconds;
   }
-  void evaluate(int n, const PlanObjective::Fill& fill, bool gradient);
+  void evaluate(int n, const PlanObjective::Fill& fill, bool gradient, bool keep = false);
   void record(const std::vector<PlanObjective::Value>& values, const PlanObjective::Fill& fill,
-              double start, bool sampled);
+              double start, bool sampled, bool linearized = false);
   Numbers sample(const Numbers& center, double sigma, int round, int number) const;
   void refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on = false);
   void by_gradient(const Numbers& nominal);
   void by_sampling(Numbers nominal);
   void by_both(const Numbers& nominal);
+  struct Hybrid;
+  void hybrid_samples(Hybrid& h, const Numbers& nominal, int round);
+  void hybrid_gradients(Hybrid& h, int round);
+  void hybrid_ilqr(Hybrid& h);
   void by_ilqr(const Numbers& nominal);
+  void run_ilqr(const std::vector<Numbers>& starts, int iterations);
   std::string fingerprint() const;
 };
 
@@ -131,11 +153,12 @@ std::string Planner::State::fingerprint() const {
                          static_cast<double>(o.horizon),
                          static_cast<double>(o.forces),
                          static_cast<double>(o.velocity),
-                         static_cast<double>(o.knots),
+                         static_cast<double>(o.knots.value_or(0)),
                          static_cast<double>(o.interpolation),
                          static_cast<double>(o.iterations),
                          static_cast<double>(o.rounds),
-                         o.seconds,
+                         o.seconds.value_or(0),
+                         o.first_effort,
                          o.rate,
                          o.beta1,
                          o.beta2,
@@ -166,22 +189,28 @@ std::string Planner::State::fingerprint() const {
 }
 
 // One iteration.
-void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient) {
+void Planner::State::evaluate(int n, const PlanObjective::Fill& fill, bool gradient, bool keep) {
   const double start = seconds();
   // short rollouts on threads are over before they poll
   if (stop->poll()) throw Interrupted("plan: interrupted");
-  objective.evaluate(n, fill, gradient, values, run->interrupted);
+  if (keep) {
+    objective.evaluate_kept(n, fill, values, run->interrupted);
+  } else {
+    objective.evaluate(n, fill, gradient, values, run->interrupted);
+  }
   record(values, fill, start, !gradient);
 }
 
 // An iteration that began at start: the best of all kept, what diverged counted.
 void Planner::State::record(const std::vector<PlanObjective::Value>& found,
-                            const PlanObjective::Fill& fill, double start, bool sampled) {
+                            const PlanObjective::Fill& fill, double start, bool sampled,
+                            bool linearized) {
   const auto n = static_cast<int>(found.size());
   PlanIteration record{.iteration = static_cast<int>(plan.history.size()),
                        .latest = std::numeric_limits<double>::quiet_NaN(),
                        .nrollout = n,
-                       .sampled = sampled};
+                       .sampled = sampled,
+                       .linearized = linearized};
   for (int i = 0; i < n; i++) {
     const PlanObjective::Value& value = found[static_cast<size_t>(i)];
     if (!value.ok) {
@@ -244,12 +273,13 @@ void Planner::State::by_gradient(const Numbers& nominal) {
   }
   std::vector<AdamRun*> all;
   for (AdamRun& x : runs) all.push_back(&x);
-  refine(all, options.iterations);
+  refine(all, with_effort(options.iterations));
   if (options.keep_moments) moments = runs[0].moments();
 }
 
 void Planner::State::by_sampling(Numbers nominal) {
-  for (int round = 0; round < std::max(options.iterations, 1) && !time_is_up(); round++) {
+  const int rounds = std::max(with_effort(options.iterations), 1);
+  for (int round = 0; round < rounds && !time_is_up(); round++) {
     // the nominal plan itself is the first, where its cost is not known
     const bool known = round > 0 && options.elites == 1;
     evaluate(
@@ -285,83 +315,144 @@ void Planner::State::by_sampling(Numbers nominal) {
 }
 
 // Samples around the best plan, and Adam from the warm start and the best few of them. Later rounds
-// go on with these runs, each with its momentum; one that no longer helps makes room for the best
-// of the new samples. They have more of what lowered the cost more per rollout, samples or
-// gradients, and more samples where neither did. While the cost falls, samples are of several
-// sizes: large ones leave the valley, small ones descend in it.
-void Planner::State::by_both(const Numbers& nominal) {
+// continue these runs, each with its momentum. They have more of whatever lowered the cost more per
+// rollout, samples or gradients, and more samples where neither did. From the second round on, iLQR
+// refines the best plan, as long as that lowers the cost.
+struct Planner::State::Hybrid {
   struct Run {
     AdamRun adam;
     int stale = 0;  // rounds in which its best hardly fell
   };
-  std::vector<Run> runs;
-  double balance = 1;  // times samples, and iterations divided by it
-  bool stuck = true;   // no run gets better
-  for (int round = 0; round < options.rounds && !time_is_up(); round++) {
-    const auto scaled = [](int n, double by) {
-      return n == 0 ? 0 : std::max(1, static_cast<int>(std::lround(n * by)));
-    };
-    const int nsample = scaled(options.samples, balance),
-              iterations = scaled(options.iterations, 1 / balance);
-    // the warm start, the population, and samples around the best
-    std::vector<Numbers> kept = {best.empty() ? nominal : best};
-    if (round == 0) kept.insert(kept.end(), population.begin(), population.end());
-    const int nkept = static_cast<int>(kept.size());
-    const auto fill = [&](int i, Numbers& z) {
-      const double sigma = stuck ? options.sigma : std::ldexp(options.sigma, -(i % kSizes));
-      z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], sigma, round, i);
-    };
-    evaluate(nkept + nsample, fill, false);
-    const double before = values[0].ok ? values[0].cost : std::numeric_limits<double>::infinity(),
-                 sampled = plan.cost;
-    if (round == 0 && values[0].ok) runs.push_back({AdamRun(nominal, options)});
-    // runs that are neither the best nor getting better end; the best samples take their places
-    std::erase_if(runs, [&](const Run& x) {
-      return x.stale >= kPatience && x.adam.cost() > runs[0].adam.cost();
-    });
-    std::vector<int> order(values.size() - 1);
-    std::iota(order.begin(), order.end(), 1);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      const auto &x = values[static_cast<size_t>(a)], &y = values[static_cast<size_t>(b)];
-      return x.ok && (!y.ok || x.cost < y.cost);
-    });
-    for (const int i : order) {
-      if (static_cast<int>(runs.size()) > options.refined) break;
-      if (!values[static_cast<size_t>(i)].ok) continue;
-      Numbers z;
-      fill(i, z);
-      runs.push_back({AdamRun(std::move(z), options)});
-    }
-    const long done = plan.nrollout;
-    std::vector<AdamRun*> all;
-    std::vector<double> costs;
-    for (Run& x : runs) {
-      all.push_back(&x.adam);
-      costs.push_back(x.adam.cost());
-    }
-    refine(all, iterations, true);
-    for (size_t k = 0; k < runs.size(); k++) {
-      const bool fell = !(costs[k] - runs[k].adam.cost() < kFall * std::abs(costs[k]));
-      runs[k].stale = fell ? 0 : runs[k].stale + 1;
-    }
-    std::stable_sort(runs.begin(), runs.end(),
-                     [](const Run& a, const Run& b) { return a.adam.cost() < b.adam.cost(); });
-    stuck = std::all_of(runs.begin(), runs.end(), [](const Run& x) { return x.stale > 0; });
-    // the first samples say little: they begin where nothing was found yet
-    if (round == 0) continue;
-    // a gradient costs about as much as a rollout
-    const double by_samples = (before - sampled) / nsample,
-                 by_gradients = (sampled - plan.cost) /
-                                std::max(1.0, 2 * static_cast<double>(plan.nrollout - done));
-    balance = stuck || by_samples > by_gradients ? std::min(balance * 2, 4.0)
-                                                 : std::max(balance / 2, 0.25);
+  std::vector<Run> runs;  // the best first
+  double balance = 1;     // factor of the number of samples; below 1 of iterations, inverted
+  bool stuck = true;      // no run gets better
+  double sampled = 0;     // cost after the samples of this round
+  double before = 0;      // and before them
+  int nsample = 0;
+  bool begun = false;          // runs have had their first iteration
+  double gain = 0;             // per rollout, of samples or gradients, whichever had more
+  int pause = 0, skipped = 0;  // rounds without iLQR: to be made, and made
+};
+
+void Planner::State::by_both(const Numbers& nominal) {
+  Hybrid h;
+  for (int round = 0; round < with_effort(options.rounds) && !time_is_up(); round++) {
+    hybrid_samples(h, nominal, round);
+    hybrid_gradients(h, round);
+    if (round > 0) hybrid_ilqr(h);
   }
   // the best is the plan itself; without time for any, those there were stay
-  if (runs.empty() || !runs[0].adam.has_best()) return;
+  if (h.runs.empty() || !h.runs[0].adam.has_best()) return;
   population.clear();
-  for (size_t k = 1; k < runs.size(); k++) {
-    if (runs[k].adam.has_best()) population.push_back(runs[k].adam.best());
+  for (size_t k = 1; k < h.runs.size(); k++) {
+    if (h.runs[k].adam.has_best()) population.push_back(h.runs[k].adam.best());
   }
+}
+
+// Samples around the best plan, of several sizes after the first round: large ones leave the
+// valley, small ones descend in it. A run that is neither the best nor getting better ends, and the
+// best sample takes its place.
+void Planner::State::hybrid_samples(Hybrid& h, const Numbers& nominal, int round) {
+  h.nsample = scaled(options.samples, h.balance);
+  std::vector<Numbers> kept = {best.empty() ? nominal : best};
+  if (round == 0) kept.insert(kept.end(), population.begin(), population.end());
+  const int nkept = static_cast<int>(kept.size());
+  const auto fill = [&](int i, Numbers& z) {
+    const double sigma = round == 0 ? options.sigma : std::ldexp(options.sigma, -(i % kSizes));
+    z = i < nkept ? kept[static_cast<size_t>(i)] : sample(kept[0], sigma, round, i);
+  };
+  // runs begin with the rollouts of the first samples
+  const int n = nkept + h.nsample;
+  const bool keep = round == 0 && n <= PlanObjective::kMost && options.iterations > 0 &&
+                    !objective.cost().has_own();
+  evaluate(n, fill, false, keep);
+  h.before = values[0].ok ? values[0].cost : std::numeric_limits<double>::infinity();
+  h.sampled = plan.cost;
+  std::vector<int> begun;  // numbers of the samples that runs begin with
+  const auto begin_run = [&](int i, Numbers z) {
+    h.runs.push_back({AdamRun(std::move(z), options)});
+    begun.push_back(i);
+  };
+  if (round == 0 && values[0].ok) begin_run(0, nominal);
+  std::erase_if(h.runs, [&](const Hybrid::Run& x) {
+    return x.stale >= kPatience && x.adam.cost() > h.runs[0].adam.cost();
+  });
+  std::vector<int> order(values.size() - 1);
+  std::iota(order.begin(), order.end(), 1);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const auto &x = values[static_cast<size_t>(a)], &y = values[static_cast<size_t>(b)];
+    return x.ok && (!y.ok || x.cost < y.cost);
+  });
+  for (const int i : order) {
+    if (static_cast<int>(h.runs.size()) > options.refined) break;
+    if (!values[static_cast<size_t>(i)].ok) continue;
+    Numbers z;
+    fill(i, z);
+    begin_run(i, std::move(z));
+  }
+  h.begun = keep && !time_is_up();
+  if (!h.begun) return;
+  objective.differentiate_kept(begun, values, run->interrupted);
+  for (size_t k = 0; k < begun.size(); k++) {
+    const PlanObjective::Value& x = values[static_cast<size_t>(begun[k])];
+    h.runs[k].adam.step(x.ok, x.cost, x.gradient, variables());
+  }
+}
+
+// Adam on all runs. A run whose best hardly fell goes back to it and makes half the steps.
+void Planner::State::hybrid_gradients(Hybrid& h, int round) {
+  const int iterations = scaled(options.iterations, std::max(1.0, 1 / h.balance));
+  const long done = plan.nrollout;
+  std::vector<AdamRun*> all;
+  std::vector<double> costs;
+  for (Hybrid::Run& x : h.runs) {
+    all.push_back(&x.adam);
+    costs.push_back(x.adam.cost());
+  }
+  refine(all, h.begun ? iterations - 1 : iterations, true);
+  h.begun = false;
+  for (size_t k = 0; k < h.runs.size(); k++) {
+    Hybrid::Run& x = h.runs[k];
+    const bool fell = !(costs[k] - x.adam.cost() < kFall * std::abs(costs[k]));
+    x.stale = fell ? 0 : x.stale + 1;
+    if (!fell) x.adam.restart(variables());
+  }
+  std::stable_sort(h.runs.begin(), h.runs.end(), [](const Hybrid::Run& a, const Hybrid::Run& b) {
+    return a.adam.cost() < b.adam.cost();
+  });
+  h.stuck =
+      std::all_of(h.runs.begin(), h.runs.end(), [](const Hybrid::Run& x) { return x.stale > 0; });
+  // the first samples say little: they begin where nothing was found yet
+  if (round == 0) return;
+  // a gradient costs about as much as a rollout
+  const double by_samples = (h.before - h.sampled) / h.nsample,
+               by_gradients = (h.sampled - plan.cost) /
+                              std::max(1.0, 2 * static_cast<double>(plan.nrollout - done));
+  h.gain = std::max(by_samples, by_gradients);
+  h.balance = h.stuck || by_samples > by_gradients ? std::min(h.balance * 2, 4.0)
+                                                   : std::max(h.balance / 2, 0.25);
+}
+
+// A few iterations of iLQR from the best plan, where it is available. As long as they lower the
+// cost by more per rollout than samples and gradients did, every round has them; otherwise they
+// pause for 1, 2, 4, ... rounds. Adam's runs continue from where they are: they leave valleys in
+// which iLQR ends.
+void Planner::State::hybrid_ilqr(Hybrid& h) {
+  if (!ilqr || best.empty() || h.balance > 0.25 || time_is_up()) return;
+  if (h.skipped < h.pause) {
+    h.skipped++;
+    return;
+  }
+  h.skipped = 0;
+  const double cost = plan.cost;
+  const long nrollout = plan.nrollout;
+  const size_t nhistory = plan.history.size();
+  run_ilqr({best}, kPolish);
+  const auto spent = static_cast<double>(plan.nrollout - nrollout) +
+                     kLinearized * static_cast<double>(plan.history.size() - nhistory);
+  h.pause = plan.cost < (1 - kFall) * cost && (cost - plan.cost) / spent >= h.gain
+                ? 0
+                : std::max(1, 2 * h.pause);
 }
 
 void Planner::State::by_ilqr(const Numbers& nominal) {
@@ -374,22 +465,29 @@ void Planner::State::by_ilqr(const Numbers& nominal) {
   if (Numbers released = nominal; !last.empty() && variables().release_end(released)) {
     starts.push_back(std::move(released));
   }
+  run_ilqr(starts, with_effort(options.iterations));
+}
+
+void Planner::State::run_ilqr(const std::vector<Numbers>& starts, int iterations) {
   const auto poll = [&] {
     if (stop->poll()) throw Interrupted("plan: interrupted");
   };
   poll();
   double start = seconds();
-  ilqr->run(starts,
+  const size_t first = plan.history.size();
+  ilqr->run(starts, iterations,
             {.record =
                  [&](const std::vector<PlanObjective::Value>& found, const PlanObjective::Fill& z) {
-                   record(found, z, start, false);
+                   // the rollouts of the starts come first
+                   const bool linearized = plan.history.size() > first;
+                   record(found, z, start, false, linearized);
                    start = seconds();
                  },
              .time_is_up =
                  [&] {
                    poll();
                    // the rollout of the start says nothing about an iteration
-                   return plan.history.size() > 1 && time_is_up();
+                   return plan.history.size() > first + 1 && time_is_up();
                  },
              .interrupted = run->interrupted});
 }
@@ -454,10 +552,12 @@ Plan Planner::plan(const RolloutInput& start, const PlanRun& run) {
   out.qfrc_applied = std::move(inputs.qfrc_applied);
   out.qvel = std::move(inputs.qvel);
   out.variables = s.best;
-  if (s.ilqr) out.gains = s.ilqr->gains();
+  if (s.options.method == PlanMethod::kIlqr) out.gains = s.ilqr->gains();
   out.seconds = s.seconds();
   return out;
 }
+
+double Planner::next_effort() const { return state_->effort(); }
 
 void Planner::shift(double seconds) {
   State& s = *state_;
@@ -483,7 +583,7 @@ PlannerMemory Planner::memory() const {
 
 void Planner::restore(const PlannerMemory& memory) {
   require(memory.problem == state_->fingerprint(),
-          "what is to be restored is of another problem: options, model or cost differ");
+          "the memory to restore belongs to another problem: options, model or cost differ");
   state_->count = memory.count;
   state_->last = memory.last;
   state_->population = memory.population;

@@ -327,8 +327,8 @@ int element_id(const std::string& who, const Model& model, int type, const std::
     const char* other = mj_id2name(m, type, i);
     if (other && *other) known += (known.empty() ? "" : ", ") + std::string(other);
   }
-  throw InputError(who + ": there is no " + mju_type2Str(type) + " '" + name + "'" +
-                   (known.empty() ? "; none has a name" : "; there are " + known));
+  throw InputError(who + ": the model has no " + mju_type2Str(type) + " '" + name + "'" +
+                   (known.empty() ? "; none of them has a name" : "; it has " + known));
 }
 
 std::unique_ptr<Residual> make_residual(const std::string& who, const Model& model,

@@ -5,8 +5,8 @@
 
 namespace diffmj {
 
-Spline::Spline(int nstep, int knots, Interpolation interpolation)
-    : knots_(knots > 0 ? knots : nstep), interpolation_(interpolation) {
+Spline::Spline(int nstep, std::optional<int> knots, Interpolation interpolation)
+    : knots_(knots.value_or(nstep)), interpolation_(interpolation) {
   // a knot that is held covers as many steps as any other; else the first and last are at the ends
   spacing_ = interpolation == Interpolation::kZero
                  ? static_cast<double>(nstep) / knots_

@@ -3,6 +3,7 @@
 #define DIFFMJ_PLAN_SPLINE_H_
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "diffmj/plan.h"
@@ -12,8 +13,8 @@ namespace diffmj {
 
 class Spline {
  public:
-  // knots = 0: one per step.
-  Spline(int nstep, int knots, Interpolation interpolation);
+  // knots: none is one per step.
+  Spline(int nstep, std::optional<int> knots, Interpolation interpolation);
 
   int nstep() const { return static_cast<int>(rows_.size()); }
   int knots() const { return knots_; }

@@ -8,7 +8,7 @@
 namespace diffmj {
 
 PlanVariables::PlanVariables(const Model& model, const PlanOptions& o)
-    : cubic_(o.interpolation == Interpolation::kCubic && o.knots > 0),
+    : cubic_(o.knots && o.interpolation == Interpolation::kCubic),
       nu_(o.controls ? model.nu() : 0),
       nforce_(o.forces ? model.nv() : 0),
       nvelocity_(o.velocity ? model.nv() : 0),

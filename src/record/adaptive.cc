@@ -50,7 +50,7 @@ class AdaptiveRollout {
     set(input.qvel, initial.qvel, x_.qvel);
     set(input.act, initial.act, x_.act);
     x_.time = input.time;
-    if (options_.step == 0 && !steps_of) {
+    if (!options_.step && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
     }
     const bool backsolve = options_.adjoint == Adjoint::kBacksolve;
@@ -126,7 +126,7 @@ class AdaptiveRollout {
   bool own_steps(int i, const IntervalInput& in) {
     // a whole number
     const double nconstant =
-        !controller_ ? std::ceil((in.end - in.begin) / options_.step - 1e-9) : 0;
+        !controller_ ? std::ceil((in.end - in.begin) / *options_.step - 1e-9) : 0;
     for (double k = 1;; k++) {
       if (stop_.poll(share(i, in))) return stopped(i);
       if (controller_) {

@@ -1,9 +1,7 @@
 #include "setup/model_impl.h"
 
-#include <cmath>
 #include <string>
 
-#include "base/text.h"
 #include "diffmj/error.h"
 #include "integrate/tableau.h"
 #include "mj/names.h"
@@ -15,10 +13,19 @@
 #include "stages/position/collision/smooth.h"
 
 namespace diffmj {
+namespace {
+
+// a variant has the options of its base, which were checked when that was made
+const ModelOptions& validated(const ModelOptions& options, const ModelImpl* base) {
+  if (!base) options.validate();
+  return options;
+}
+
+}  // namespace
 
 ModelImpl::ModelImpl(const std::shared_ptr<mjModel>& compiled, const ModelOptions& asked,
                      const ModelImpl* base)
-    : StepModel(compiled, choose_method(asked, compiled.get()), asked),
+    : StepModel(compiled, choose_method(validated(asked, base), compiled.get()), asked),
       pool_(base ? base->pool_ : std::make_shared<WorkspacePool>()) {
   choose_path();
   choose_collider(base);
@@ -36,7 +43,7 @@ void ModelImpl::choose_path() {
   const bool implicit =
       m->opt.integrator == mjINT_IMPLICIT || m->opt.integrator == mjINT_IMPLICITFAST;
   if (m->opt.integrator == mjINT_DISCRETE) {
-    path_reason = "integrator discrete: the constraint solve carries the integrator's own metric";
+    path_reason = "integrator discrete: its constraint solver uses the integrator's own metric";
   } else if (m->opt.enableflags & kEnableSpeculative) {
     path_reason = "option flag speculative: contacts depend on velocities";
   } else if (m->nflex > 0 && m->opt.noslip_iterations > 0) {
@@ -47,11 +54,7 @@ void ModelImpl::choose_path() {
     path_reason = element_name(m, mjOBJ_FLEX, 0) +
                   " with an implicit integrator and CG: its stiffness enters the solver's metric";
   }
-  if (!(options.muscle_smoothing >= 0) || std::isinf(options.muscle_smoothing)) {
-    throw InputError("muscle_smoothing is " + std::to_string(options.muscle_smoothing) +
-                     ", expected a width of at least 0");
-  }
-  path = options.path;
+  path = options.gradient_path;
   if (!path_reason.empty()) {
     path = GradientPath::kDifferences;
   } else if (path == GradientPath::kAnalytic) {
@@ -63,18 +66,18 @@ void ModelImpl::choose_path() {
   }
   if (options.muscle_smoothing > 0 && path != GradientPath::kAnalytic) {
     throw UnsupportedError("muscle_smoothing needs the gradient path 'analytic', and this model " +
-                           (path_reason.empty() ? std::string("was asked to take another")
+                           (path_reason.empty() ? std::string("was requested to take another")
                                                 : "cannot take it: " + path_reason) +
                            "; leave muscle_smoothing at 0");
   }
-  if (path == options.path) path_reason.clear();
+  if (path == options.gradient_path) path_reason.clear();
   if (tableau && path == GradientPath::kDifferences) {
     throw UnsupportedError(
         std::string("integrator ") + tableau->name +
         " needs the derivative of the vector field, and the path differences has none" +
         (path_reason.empty() ? "" : ": " + path_reason) + "; use one of MuJoCo's integrators");
   }
-  if (!options.fallback && path > options.path) {
+  if (!options.fallback && path > options.gradient_path) {
     throw UnsupportedError(path_reason +
                            ", and fallback is off: allow it (fallback = true), or "
                            "take the feature out of the model");
@@ -90,7 +93,7 @@ void ModelImpl::choose_cfd() {
   }
   if (path != GradientPath::kAnalytic) {
     throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
-                           (path_reason.empty() ? std::string("was asked to take another")
+                           (path_reason.empty() ? std::string("was requested to take another")
                                                 : "cannot take it: " + path_reason) +
                            "; leave cfd out");
   }
@@ -105,13 +108,10 @@ void ModelImpl::choose_cfd() {
 void ModelImpl::choose_collider(const ModelImpl* base) {
   const CollisionOptions& o = options.collisions;
   if (o.mode == Collisions::kMujoco) return;
-  if (!(o.smoothness > 0) || std::isinf(o.smoothness)) {
-    throw InputError("smoothness is " + number(o.smoothness) + ", expected a width > 0 in metres");
-  }
   if (o.mode != Collisions::kSmooth && path != GradientPath::kAnalytic) {
     throw UnsupportedError(std::string("collisions ") + collisions_name(o.mode) +
                            " needs the gradient path 'analytic', and this model " +
-                           (path_reason.empty() ? std::string("was asked to take another")
+                           (path_reason.empty() ? std::string("was requested to take another")
                                                 : "cannot take it: " + path_reason) +
                            "; use collisions smooth or mujoco");
   }
@@ -124,7 +124,7 @@ void ModelImpl::choose_collider(const ModelImpl* base) {
   collisions_notice = pairs_without_smooth_collider(mj());
   if (!collisions_notice.empty() && !options.fallback) {
     throw UnsupportedError(
-        "there is no smooth collider for " + collisions_notice +
+        "no smooth collider exists for " + collisions_notice +
         ", and fallback is off: allow MuJoCo's collider there (fallback = true)");
   }
   // of numbers it has those of meshes alone

@@ -6,8 +6,7 @@
 
 namespace diffmj {
 
-// Sets the integrator in the model's own options, too. Throws InputError for options that no method
-// can serve.
+// Sets the integrator in the model's own options, too. The options are valid.
 StepMethod choose_method(const ModelOptions& options, mjModel* m);
 
 }  // namespace diffmj

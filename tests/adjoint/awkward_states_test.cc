@@ -82,7 +82,7 @@ TEST(AwkwardStates, ControlsAndActivationsAtTheirBounds) {
         "<joint name='b' type='slide'/><geom size='.1' mass='2' contype='0'/></body></worldbody>"
         "<actuator><motor joint='a' ctrllimited='true' ctrlrange='-1 1'/>"
         "<intvelocity joint='b' kp='3' actlimited='true' actrange='-1 1'/></actuator></mujoco>",
-        {.path = path});
+        {.gradient_path = path});
     const Vector bar = {0, 0, 1, 1};
     const auto gradient = [&](double u, double w) {
       const Vector ctrl = {u, 0}, act = {w};

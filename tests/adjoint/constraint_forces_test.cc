@@ -17,7 +17,7 @@ constexpr int kSteps = 2;
 // forces of all steps, as a function of the tangent of the state and of the controls, which are
 // held
 Operation force_operation(const Scene& scene, GradientPath path) {
-  const Model model = Model::from_mjmodel(scene.model.tightened().mj(), {.path = path});
+  const Model model = Model::from_mjmodel(scene.model.tightened().mj(), {.gradient_path = path});
   const auto n = static_cast<size_t>(model.ntangent());
   const auto run = [=](const Vector& z) {
     const State x = plus(model, scene.x, std::span(z).first(n));

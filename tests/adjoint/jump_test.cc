@@ -266,7 +266,7 @@ TEST(Jump, TheOracleHasTheSameTerm) {
           "density='100' condim='" + condim + "'/></body></worldbody></mujoco>";
       const auto g = [&](GradientPath path, bool events) {
         ModelOptions o = options(Integrator::kTsit5, 1e-9, .2);
-        o.path = path;
+        o.gradient_path = path;
         o.adaptive.events = events;
         const Model model = Model::from_xml(mjcf, o);
         const Trajectory t = rollout(model, {.qvel = Vector{.4, .2, -1, .5, 1, 0}}, 1);

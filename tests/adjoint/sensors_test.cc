@@ -81,7 +81,7 @@ class Sensors : public ::testing::TestWithParam<Case> {};
 // iterating colliders, and the oracle's differences of stiff contacts, have noise of their own
 double tolerance_of(const mjModel* m, int sensor, const Case& c) {
   const bool iterates = m->sensor_type[sensor] == mjSENS_GEOMDIST;
-  return iterates || c.options.path != GradientPath::kAnalytic || c.scene == "sensors_tendon"
+  return iterates || c.options.gradient_path != GradientPath::kAnalytic || c.scene == "sensors_tendon"
              ? tolerances().large_model
              : tolerances().trajectory;
 }
@@ -110,8 +110,8 @@ std::vector<Case> cases() {
     add("implicitfast", {.integrator = Integrator::kImplicitFast});
     add("RK4", {.integrator = Integrator::kRk4});
     add("Tsit5", {.integrator = Integrator::kTsit5, .adaptive = {.step = 5e-4}});
-    add("oracle", {.path = GradientPath::kOracle});
-    add("differences", {.path = GradientPath::kDifferences});
+    add("oracle", {.gradient_path = GradientPath::kOracle});
+    add("differences", {.gradient_path = GradientPath::kDifferences});
   }
   return out;
 }
@@ -237,7 +237,7 @@ TEST(SensorGradient, LinearizeIsThatOfMujoco) {
 TEST(SensorGradient, InParametersIsThatOfTheOracle) {
   for (const std::string name : {"sensors", "sensors_tendon"}) {
     const Scene analytic = zoo(name);
-    const Scene oracle = with_options(analytic, {.path = GradientPath::kOracle});
+    const Scene oracle = with_options(analytic, {.gradient_path = GradientPath::kOracle});
     const mjModel* m = analytic.model.mj();
     const Trajectory t = rollout(analytic.model, analytic.input(), 1, {.sensors = true}),
                      u = rollout(oracle.model, oracle.input(), 1, {.sensors = true});

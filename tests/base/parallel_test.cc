@@ -4,20 +4,30 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "diffmj/error.h"
 
 namespace diffmj {
 namespace {
 
 TEST(ParallelFor, VisitsEveryIndexOnce) {
-  for (int nthread : {0, 1, 2, 8}) {
+  for (const std::optional<int> nthread : {std::optional<int>(), {1}, {2}, {8}}) {
     std::vector<std::atomic<int>> visits(100);
     const std::function<bool()> never;
     StopSignal stop(never);
     parallel_for(100, nthread, stop, [&](int i, StopSignal&) { visits[static_cast<size_t>(i)]++; });
     for (const auto& count : visits) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(ParallelFor, RefusesNoThreads) {
+  StopSignal stop({});
+  for (const int nthread : {0, -1}) {
+    EXPECT_THROW(parallel_for(1, nthread, stop, [](int, StopSignal&) {}), InputError);
   }
 }
 

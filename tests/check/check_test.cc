@@ -273,7 +273,7 @@ TEST(Check, OfContinuousAdjointsIsOfTheDiscreteOne) {
       EXPECT_EQ(report.directions[i].adjoint, expected.directions[i].adjoint);
       EXPECT_EQ(report.directions[i].differences, expected.directions[i].differences);
     }
-    EXPECT_TRUE(mentions(report.advice, std::string("the check is of the discrete adjoint, and "
+    EXPECT_TRUE(mentions(report.advice, std::string("the check compares the discrete adjoint, and "
                                                     "adjoint ") +
                                             adjoint_name(adjoint) + " differs"));
     EXPECT_TRUE(mentions(report.features, std::string("adjoint ") + adjoint_name(adjoint) +

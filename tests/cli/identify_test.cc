@@ -119,7 +119,7 @@ TEST_F(IdentifyTest, TakesOptionsOfTheSimulator) {
 }
 
 TEST_F(IdentifyTest, NamesWhatIsWrong) {
-  expect_refused("method", "metod", "[fit]: there is no key 'metod'; there are method, ");
+  expect_refused("method", "metod", "[fit]: key 'metod' is not known; did you mean 'method'?");
   expect_refused("length = 10", "length = \"ten\"", "length is \"ten\", expected a whole number");
   expect_refused("[fit]", "[fit", "bad.toml, line ");
   expect_refused("[fit]", "[fit]\nloss = \"square\"", "use linear, soft_l1, huber or cauchy");
@@ -131,8 +131,9 @@ TEST_F(IdentifyTest, NamesWhatIsWrong) {
   expect_refused("start = 3", "start = 30", "starts at 30, expected between its bounds");
   expect_refused("[weights]", "[weights]\nqvel = [1, 2]", "weights of qvel");
   expect_refused("model = \"cart.xml\"\n", "", "model is missing, expected a string");
-  expect_refused("[fit]", "[simulator]\nrtoll = 1\n[fit]", "[simulator]: ");
-  expect_refused("[fit]", "[simulator]\nrtol = 1e-3\n[fit]", "--rtol is for the explicit");
+  expect_refused("[fit]", "[simulator]\nrtoll = 1\n[fit]",
+                 "[simulator]: key 'rtoll' is not known; did you mean 'rtol'?");
+  expect_refused("[fit]", "[simulator]\nrtol = 1e-3\n[fit]", "rtol is for the explicit");
   expect_error("identify missing.toml", 2, "missing.toml");
 }
 

@@ -85,15 +85,16 @@ TEST_F(PlanTest, TheSameSeedGivesTheSameRun) {
 
 TEST_F(PlanTest, NamesWhatIsWrong) {
   expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term is 'dist', expected");
-  expect_refused("body:cart", "body:car", "there is no body 'car'");
+  expect_refused("body:cart", "body:car", "the model has no body 'car'");
   expect_refused("body:cart", "cart", "of is \"cart\", expected \"site:NAME\"");
   expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
-  expect_refused("horizon", "horizn", "[planner]: there is no key 'horizn'");
-  expect_refused("\"gradient\"", "\"magic\"", "method is 'magic'");
+  expect_refused("horizon", "horizn",
+                 "[planner]: key 'horizn' is not known; did you mean 'horizon'?");
+  expect_refused("\"gradient\"", "\"magic\"", "method 'magic' is not known");
   expect_refused("key = \"away\"", "key = \"awy\"", "awy");
   expect_refused("seconds = 2", "seconds = \"2\"", "seconds is \"2\", expected a number");
   write_text(dir_ / "none.toml", "model = \"cart.xml\"\n");
-  expect_error("plan none.toml", 2, "there is no [[cost]]");
+  expect_error("plan none.toml", 2, "[[cost]] is missing");
 }
 
 TEST_F(PlanTest, KeepsWhatWasDoneAfterCtrlC) {
@@ -123,7 +124,7 @@ TEST_F(PlanTest, ResumesWithTheStatesOfOneRun) {
   EXPECT_EQ(read_text(dir_ / "parts/states.csv"), read_text(dir_ / "whole/states.csv"));
 
   expect_error("plan task.toml --out empty --resume", 2, "empty/run.checkpoint' cannot be read");
-  expect_error("plan task.toml --planner gradient --out parts --resume", 2, "of another problem");
+  expect_error("plan task.toml --planner gradient --out parts --resume", 2, "another problem");
 }
 
 TEST_F(PlanTest, GoesOnAfterCtrlC) {
@@ -135,7 +136,7 @@ TEST_F(PlanTest, GoesOnAfterCtrlC) {
             "' plan long.toml 2> log.txt & while [ ! -s log.txt ]; do sleep 0.1; done; "
             "kill -INT $!; wait $!");
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_NE(result.out.find("--resume goes on"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("continue with --resume"), std::string::npos) << result.out;
   const int before = Json::parse(read_text(dir_ / "run/run.json"))["nstep"];
   task.replace(task.find("seconds = 100000"), 16, "nstep = " + std::to_string(before + 200));
   write_text(dir_ / "more.toml", task);
@@ -157,7 +158,7 @@ TEST_F(PlanTest, ShowsStatesToAViewer) {
   write_text(dir_ / "viewer", "#!/bin/sh\nexit 1\n");
   result = shell(environment + "'" DIFFMJ_CLI "' plan task.toml --view --no-film");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.err.find("the view is closed"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the view was closed"), std::string::npos) << result.err;
   expect_error("plan task.toml --view", 2, "--view needs the Python package");
 }
 

@@ -319,11 +319,12 @@ TEST(Fit, GoesOnFromACheckpoint) {
   const std::string path = ::testing::TempDir() + "fit_checkpoint.txt";
   for (const FitMethod method : {FitMethod::kAdam, FitMethod::kLevenbergMarquardt}) {
     std::filesystem::remove(path);
-    FitOptions options{.method = method,
-                       .iterations = 6,
-                       .minibatch = method == FitMethod::kAdam ? 4 : 0,
-                       .checkpoint = path,
-                       .resume = true};
+    FitOptions options{
+        .method = method,
+        .iterations = 6,
+        .minibatch = method == FitMethod::kAdam ? std::optional<int>(4) : std::nullopt,
+        .checkpoint = path,
+        .resume = true};
     const FitResult whole = fit(f, f.family().start(), options);
     std::filesystem::remove(path);
     options.interrupted = [] { return true; };

@@ -401,13 +401,13 @@ void expect_error(const std::vector<std::string>& attributes, const std::string&
 
 TEST(AttributeErrors, NameTheAttribute) {
   expect_error({"hinge"}, "expected an element and an attribute");
-  expect_error({"knee/damping"}, "there is no element 'knee'; there are cube");
+  expect_error({"knee/damping"}, "the model has no element 'knee'; it has cube");
   expect_error({"hinge/dampign"}, "'hinge' has no numbers dampign; it has pos, axis");
   expect_error({"cube/pos[0]"}, "choose one of body:cube, geom:cube");
   expect_error({"hinge/axis[3]"}, "axis has 3 numbers");
   expect_error({"hinge/axis[x]"}, "expected a number in brackets");
   expect_error({"default.gem/size"}, "expected default.joint, default.geom");
-  expect_error({"default(toe).geom/size"}, "there is no default class 'toe'");
+  expect_error({"default(toe).geom/size"}, "default class 'toe' does not exist");
   // they act on the motion and have no gradient
   expect_error({"geom:cube/gap"}, "changes geom_gap of geom 'cube', which acts on the motion");
   expect_error({"option/timestep"}, "changes opt.timestep");

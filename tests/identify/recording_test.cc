@@ -759,7 +759,7 @@ TEST(Segments, RefuseWhatCannotStart) {
     return refusal([&] { (void)segments(model, {{x}}, options); });
   };
   EXPECT_TRUE(has(with({.length = 0}), {"length is 0"}));
-  EXPECT_TRUE(has(with({.stride = -1}), {"stride is -1"}));
+  EXPECT_TRUE(has(with({.stride = 0}), {"stride is 0"}));
   EXPECT_TRUE(has(with({.margin = -1}), {"margin is -1"}));
   EXPECT_TRUE(has(with({.max_missing = 1.5}), {"max_missing is 1.5"}));
 }
@@ -878,7 +878,7 @@ TEST_F(Csv, ErrorsSayWhere) {
   EXPECT_TRUE(has(refused("time,qpos[0]\n0,inf\n"), {"line 2, column 'qpos[0]'", "infinite"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n,1\n"), {"line 2, column 'time'", "empty"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n0,1,2\n"), {"line 2: it has 3 cells", "names 2 columns"}));
-  EXPECT_TRUE(has(refused("time,qpso[0]\n0,1\n"), {at1 + "'qpso[0]': there is no such quantity"}));
+  EXPECT_TRUE(has(refused("time,qpso[0]\n0,1\n"), {at1 + "'qpso[0]': this is not a known quantity"}));
   EXPECT_TRUE(has(refused("time,qpos[12]\n0,1\n"), {at1 + "'qpos[12]'", "index 0 to 11"}));
   EXPECT_TRUE(has(refused("time,qpos\n0,1\n"), {at1 + "'qpos': the index is missing"}));
   EXPECT_TRUE(has(refused("time,qpos_free\n0,1\n"), {"the index is missing", "index 0 to 6"}));
@@ -894,13 +894,13 @@ TEST_F(Csv, ErrorsSayWhere) {
                   {"'weight:qvel[1]'", "exclude each other"}));
   EXPECT_TRUE(has(refused("time,qpos[11],qpos_elbow\n0,1,1\n"), {"'qpos_elbow'", "twice"}));
   EXPECT_TRUE(has(refused("time,time\n0,1\n"), {"twice"}));
-  EXPECT_TRUE(has(refused("qpos[0]\n0\n"), {"line 1: there is no column 'time'"}));
+  EXPECT_TRUE(has(refused("qpos[0]\n0\n"), {"line 1: column 'time' is missing"}));
   EXPECT_TRUE(has(refused("time,ctrl[1]\n0,1\n"), {"no column 'ctrl[0]'"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n"), {"no rows"}));
   EXPECT_TRUE(has(refused(""), {"the file is empty"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n1,1\n1,1\n"), {path, "time[1] is 1, not after"}));
   EXPECT_TRUE(has(refusal([&] { (void)read_csv(model, "/nowhere/x.csv"); }),
-                  {"/nowhere/x.csv: there is no such file"}));
+                  {"/nowhere/x.csv: the file does not exist"}));
   EXPECT_TRUE(has(refusal([&] { write_csv(recorded(model), "/nowhere/x.csv"); }),
                   {"/nowhere/x.csv: the file cannot be written"}));
 }

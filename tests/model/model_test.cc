@@ -53,6 +53,18 @@ TEST(Model, NoDegreesOfFreedom) {
   expect_throw<InputError>([] { (void)Model::from_xml("<mujoco/>"); }, {"nv = 0", "joint"});
 }
 
+TEST(Model, ChecksItsOptions) {
+  ModelOptions options;
+  options.adaptive.stepping.rtol = 1e-3;
+  expect_throw<InputError>([&] { (void)Model::from_xml(hinge(""), options); },
+                           {"rtol", "explicit Runge-Kutta", "'model'"});
+  options.integrator = Integrator::kTsit5;
+  EXPECT_TRUE(Model::from_xml(hinge(""), options).is_adaptive());
+  options.adaptive.interval = -1;
+  expect_throw<InputError>([&] { (void)Model::from_xml(hinge(""), options); },
+                           {"interval is -1", "a time > 0"});
+}
+
 TEST(Model, NullModel) {
   expect_throw<InputError>([] { (void)Model::from_mjmodel(nullptr); }, {"null"});
 }

@@ -35,6 +35,20 @@ TEST(Adam, GoesBackAfterThreeIteratesWorseThanTheFirst) {
   EXPECT_EQ(run.cost(), 4);
 }
 
+TEST(Adam, RestartsFromItsBestWithHalfTheSteps) {
+  const Problem p;
+  AdamRun run({1.0}, p.options);
+  run.restart(p.variables);  // without a gradient there is nothing to start from
+  EXPECT_EQ(run.z()[0], 1.0);
+  run.step(true, 5, {2.0}, p.variables);
+  run.step(true, 6, {2.0}, p.variables);
+  run.restart(p.variables);
+  EXPECT_NEAR(run.z()[0], 1 - p.step / 2, 1e-6);
+  run.restart(p.variables);
+  EXPECT_NEAR(run.z()[0], 1 - p.step / 4, 1e-6);
+  EXPECT_EQ(run.best()[0], 1.0);
+}
+
 TEST(Adam, GoesOnThroughARiseThatEnds) {
   const Problem p;
   AdamRun run({3.0}, p.options);

@@ -242,8 +242,9 @@ TEST(Cost, RefusesWhatItCannotRead) {
     }
     return std::string();
   };
-  EXPECT_NE(message({.of = Distance{site("tap"), site("goal")}}).find("there is no site 'tap'"),
-            std::string::npos);
+  EXPECT_NE(
+      message({.of = Distance{site("tap"), site("goal")}}).find("the model has no site 'tap'"),
+      std::string::npos);
   EXPECT_NE(message({.of = Orientation{subtree("box"), site("goal")}}).find("no orientation"),
             std::string::npos);
   EXPECT_NE(message({.of = JointPosition{{"hinge"}, {1, 2}}}).find("target has 2"),

@@ -346,15 +346,15 @@ Dense dense(const Model& m, const Cost& cost, PlanOptions o) {
 }
 
 struct Layout {
-  int knots;
+  std::optional<int> knots;
   Interpolation interpolation;
   bool change;
 };
 constexpr Layout kLayouts[] = {
-    {0, Interpolation::kLinear, false}, {0, Interpolation::kLinear, true},
-    {7, Interpolation::kZero, false},   {7, Interpolation::kZero, true},
-    {7, Interpolation::kLinear, false}, {7, Interpolation::kLinear, true},
-    {1, Interpolation::kLinear, true},  {30, Interpolation::kLinear, true},
+    {{}, Interpolation::kLinear, false}, {{}, Interpolation::kLinear, true},
+    {7, Interpolation::kZero, false},    {7, Interpolation::kZero, true},
+    {7, Interpolation::kLinear, false},  {7, Interpolation::kLinear, true},
+    {1, Interpolation::kLinear, true},   {30, Interpolation::kLinear, true},
     {16, Interpolation::kLinear, true}};
 
 PlanOptions options_of(const Layout& x) {
@@ -376,8 +376,8 @@ TEST(Ilqr, SolvesALinearQuadraticProblemInOneIteration) {
     ASSERT_EQ(plan.variables.size(), expected.size());
     for (size_t i = 0; i < expected.size(); i++) {
       EXPECT_NEAR(plan.variables[i], expected[i], 1e-6)
-          << layout.knots << " " << interpolation_name(layout.interpolation) << " " << layout.change
-          << " " << i;
+          << layout.knots.value_or(0) << " " << interpolation_name(layout.interpolation) << " "
+          << layout.change << " " << i;
     }
     EXPECT_EQ(plan.history.size(), 2U);
   }
@@ -395,8 +395,8 @@ TEST(Ilqr, KeepsBoundsAndIsOptimalWithinThem) {
     int held = 0;
     for (size_t i = 0; i < expected.size(); i++) {
       EXPECT_NEAR(plan.variables[i], expected[i], 1e-6)
-          << layout.knots << " " << interpolation_name(layout.interpolation) << " " << layout.change
-          << " " << i;
+          << layout.knots.value_or(0) << " " << interpolation_name(layout.interpolation) << " "
+          << layout.change << " " << i;
       held += expected[i] == -0.4 || expected[i] == 0.7;
     }
     EXPECT_GT(held, 0);
@@ -430,7 +430,7 @@ TEST(Ilqr, CostsFallAndAreThoseOfThePlan) {
     std::string text = kArm;
     text.replace(text.find("<option"), 7, std::string("<option integrator=\"") + integrator + "\"");
     const Model m = Model::from_xml(text);
-    for (const int knots : {0, 6}) {
+    for (const std::optional<int> knots : {std::optional<int>(), std::optional<int>(6)}) {
       std::vector<Plan> plans;
       // the same bits on any number of threads
       const bool all = std::string(integrator) == "Euler";

@@ -124,8 +124,9 @@ TEST(RunMpc, InRealTimePlansFromWhereTheStateWillBe) {
 // begins, that of the coarse planning model does not.
 TEST(RunMpc, PredictsWithATimestepOfItsOwn) {
   const Model m = Model::from_xml(kArm);
-  for (const double timestep : {0.0, 0.005}) {
-    SCOPED_TRACE(timestep);
+  for (const std::optional<double> timestep :
+       {std::optional<double>(), std::optional<double>(0.005)}) {
+    SCOPED_TRACE(timestep.value_or(0));
     PlanOptions o = options(2);
     o.timestep = 0.02;
     o.horizon = 15;
@@ -144,14 +145,14 @@ TEST(RunMpc, PredictsWithATimestepOfItsOwn) {
     Planner again(m, reach(m), o);
     const double cost =
         again.plan({.qpos = qpos, .qvel = qvel, .ctrl = Vector{1, 0.5}, .time = 0.06}).cost;
-    if (timestep > 0) {
+    if (timestep) {
       EXPECT_EQ(run.plans[0].cost, cost);
     } else {
       EXPECT_NE(run.plans[0].cost, cost);
     }
   }
   Planner planner(m, reach(m), options(2));
-  EXPECT_THROW((void)run_mpc(planner, m, {}, {.nstep = 8, .predict_timestep = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.nstep = 8, .predict_timestep = 0}), InputError);
 }
 
 TEST(RunMpc, KeepsWhatWasDoneWhenInterruptedAndGoesOn) {
@@ -209,6 +210,23 @@ TEST(RunMpc, AFixedPlanningTimeGivesTheSameBits) {
   EXPECT_NEAR(runs[0].plans[1].time, 18 * 0.005, 1e-9);
   EXPECT_EQ(runs[0].plans[1].expected, 0.042);
   for (const MpcPlan& x : runs[0].plans) EXPECT_FALSE(x.late);
+}
+
+TEST(RunMpc, ExpectsTheFirstPlanToTakeLonger) {
+  const Model m = Model::from_xml(kArm);
+  PlanOptions o = options(2);
+  o.first_effort = 5;
+  Planner planner(m, reach(m), o);
+  const MpcRun run =
+      run_mpc(planner, m, {}, {.nstep = 60, .execute = 1, .realtime = true, .plan_seconds = 0.02});
+  ASSERT_GE(run.plans.size(), 3u);
+  EXPECT_NEAR(run.plans[0].expected, 0.1, 1e-12);
+  EXPECT_NEAR(run.plans[0].time, 0.1, 1e-9);
+  EXPECT_EQ(run.plans[1].step, 20);
+  for (size_t i = 1; i < run.plans.size(); i++) {
+    EXPECT_NEAR(run.plans[i].expected, 0.02, 1e-12);
+    EXPECT_FALSE(run.plans[i].late);
+  }
 }
 
 TEST(RunMpc, ResumesWithTheBitsOfOneRun) {
@@ -296,7 +314,8 @@ TEST(RunMpc, RefusesWhatCannotBeExecuted) {
   Planner planner(m, reach(m), options());
   EXPECT_THROW((void)run_mpc(planner, zoo("humanoid").model, {}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.execute = 0}), InputError);
-  EXPECT_THROW((void)run_mpc(planner, m, {}, {.plan_seconds = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.latency = -1}), InputError);
+  EXPECT_THROW((void)run_mpc(planner, m, {}, {.plan_seconds = 0}), InputError);
   EXPECT_THROW((void)run_mpc(planner, m, {}, {.disturbance = Vector{1, 2}}), InputError);
   PlanOptions o = options();
   o.velocity = true;

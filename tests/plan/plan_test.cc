@@ -54,14 +54,14 @@ const Vector kForward = {2, 0.1};
 TEST(PlanObjective, GradientMatchesDifferences) {
   const Model m = model().tightened();
   struct Case {
-    int knots;
+    std::optional<int> knots;
     Interpolation interpolation;
     bool others;
   };
   for (const Case& x :
-       {Case{0, Interpolation::kLinear, false}, Case{6, Interpolation::kZero, false},
+       {Case{{}, Interpolation::kLinear, false}, Case{6, Interpolation::kZero, false},
         Case{6, Interpolation::kLinear, true}, Case{5, Interpolation::kCubic, true},
-        Case{0, Interpolation::kLinear, true}}) {
+        Case{{}, Interpolation::kLinear, true}}) {
     const PlanOptions options{.horizon = 40,
                               .forces = x.others,
                               .velocity = x.others,
@@ -89,7 +89,7 @@ TEST(PlanObjective, GradientMatchesDifferences) {
     };
     EXPECT_TRUE(check_pullback(
         op, z, z.size(), {.tolerance = tolerances().trajectory, .step = 1e-3, .directions = 4}))
-        << x.knots << " " << interpolation_name(x.interpolation);
+        << x.knots.value_or(0) << " " << interpolation_name(x.interpolation);
   }
 }
 
@@ -108,6 +108,28 @@ PlanOptions options_of(PlanMethod method) {
 }
 constexpr PlanMethod kMethods[] = {PlanMethod::kGradient, PlanMethod::kSampling,
                                    PlanMethod::kHybrid, PlanMethod::kIlqr};
+
+TEST(PlanObjective, GradientsOfKeptRolloutsAreTheSameBits) {
+  const Model m = model();
+  const PlanOptions o{.horizon = 60, .knots = 6, .nthread = 2};
+  PlanObjective f(m, cost(m), o);
+  f.set_start({});
+  const auto fill = [&](int i, Vector& z) {
+    z = f.variables().zero();
+    f.variables().set_ctrl(kForward, z);
+    z[3] += 0.1 * i;
+  };
+  std::vector<PlanObjective::Value> expected, kept;
+  f.evaluate(5, fill, true, expected);
+  f.evaluate_kept(5, fill, kept);
+  const std::vector<int> which = {1, 4};
+  f.differentiate_kept(which, kept);
+  for (size_t k = 0; k < 5; k++) EXPECT_EQ(kept[k].cost, expected[k].cost);
+  for (const int k : which) {
+    EXPECT_EQ(kept[static_cast<size_t>(k)].gradient, expected[static_cast<size_t>(k)].gradient);
+  }
+  EXPECT_NE(expected[1].gradient, expected[4].gradient);
+}
 
 TEST(Planner, EveryMethodMovesThePuck) {
   const Model m = model();
@@ -210,13 +232,80 @@ TEST(Planner, StartsMayDifferInTheirRateAlone) {
   EXPECT_EQ(both.nrollout, 8);
 }
 
-TEST(Planner, FindsTheMinimumOfAQuadraticCost) {
-  // a mass that is pushed: the state is linear in the controls, the cost quadratic
-  const Model m = Model::from_xml(
+TEST(Planner, FirstPlanHasMoreEffort) {
+  const Model m = model();
+  for (const PlanMethod method : kMethods) {
+    SCOPED_TRACE(plan_method_name(method));
+    PlanOptions o = options_of(method);
+    o.iterations = 2;
+    o.first_effort = 3;
+    Planner planner(m, cost(m), o);
+    EXPECT_EQ(planner.next_effort(), 3);
+    const Plan first = planner.plan({.ctrl = kForward});
+    EXPECT_EQ(planner.next_effort(), 1);
+    const Plan second = planner.plan({});
+    // iterations, of hybrid rounds; gradients and iLQR have one rollout more than iterations
+    const auto count = [&](const Plan& x) {
+      const auto n = static_cast<int>(x.history.size());
+      if (method == PlanMethod::kHybrid) {
+        // the samples, and the last iterates
+        return static_cast<int>(std::count_if(x.history.begin(), x.history.end(),
+                                              [](const PlanIteration& i) { return i.sampled; })) /
+               2;
+      }
+      return method == PlanMethod::kSampling ? n : n - 1;
+    };
+    const int usual = method == PlanMethod::kHybrid ? o.rounds : o.iterations;
+    EXPECT_EQ(count(first), 3 * usual);
+    EXPECT_EQ(count(second), usual);
+    planner.reset();
+    EXPECT_EQ(planner.next_effort(), 3);
+  }
+}
+
+// a mass that is pushed: the state is linear in the controls, the cost quadratic
+Model pushed_mass() {
+  return Model::from_xml(
       R"(<mujoco><option gravity="0 0 0" timestep="0.02"/><worldbody><body><joint type="slide" name="x"/>
       <geom size="0.1" mass="1"/></body></worldbody><actuator><motor joint="x"/></actuator></mujoco>)");
-  const Cost c(m, {{.of = JointPosition{{"x"}, {0.3}}, .weight = 1, .terminal = 1},
-                   {.of = ControlEffort{}, .weight = 1e-3}});
+}
+std::vector<CostTerm> to_a_place() {
+  return {{.of = JointPosition{{"x"}, {0.3}}, .weight = 1, .terminal = 1},
+          {.of = ControlEffort{}, .weight = 1e-3}};
+}
+
+TEST(Planner, HybridUsesIlqrWhereGradientsDoWell) {
+  const Model m = pushed_mass();
+  const PlanOptions o{.method = PlanMethod::kHybrid,
+                      .horizon = 50,
+                      .knots = 8,
+                      .iterations = 4,
+                      .rounds = 6,
+                      .samples = 4,
+                      .sigma = 0.01};
+  const auto linearized = [](const Plan& plan) {
+    return std::count_if(plan.history.begin(), plan.history.end(),
+                         [](const PlanIteration& x) { return x.linearized; });
+  };
+  const Cost c(m, to_a_place());
+  const Plan plan = Planner(m, c, o).plan({});
+  EXPECT_GT(linearized(plan), 0);
+  PlanOptions by_ilqr = o;
+  by_ilqr.method = PlanMethod::kIlqr;
+  EXPECT_NEAR(plan.cost, Planner(m, c, by_ilqr).plan({}).cost, 1e-6 * plan.cost);
+
+  // forces are not its decision variables, and one round has no time for it
+  PlanOptions forces = o;
+  forces.forces = true;
+  EXPECT_EQ(linearized(Planner(m, c, forces).plan({})), 0);
+  PlanOptions once = o;
+  once.rounds = 1;
+  EXPECT_EQ(linearized(Planner(m, c, once).plan({})), 0);
+}
+
+TEST(Planner, FindsTheMinimumOfAQuadraticCost) {
+  const Model m = pushed_mass();
+  const Cost c(m, to_a_place());
   const PlanOptions options{
       .horizon = 50, .knots = 8, .iterations = 800, .rate = 0.1, .beta2 = 0.999};
   Planner planner(m, c, options);
@@ -344,6 +433,10 @@ TEST(Planner, RefusesOptionsThatMakeNoSense) {
   refuses({.horizon = 0});
   refuses({.controls = false});
   refuses({.horizon = 10, .knots = 11});
+  refuses({.horizon = 10, .knots = 0});
+  refuses({.timestep = 0});
+  refuses({.seconds = 0});
+  refuses({.nthread = 0});
   refuses({.rate = 0});
   refuses({.rate_factor = 0});
   refuses({.beta1 = 1});

@@ -20,7 +20,7 @@ Vector rows(const Spline& spline, const Vector& knots, int width = 1) {
 TEST(Spline, OfOneKnotPerStepIsTheKnots) {
   const Vector knots = {1, -2, 4, 8, 16};
   for (const auto x : {Interpolation::kZero, Interpolation::kLinear, Interpolation::kCubic}) {
-    EXPECT_EQ(rows(Spline(5, 0, x), knots), knots);
+    EXPECT_EQ(rows(Spline(5, {}, x), knots), knots);
   }
 }
 
@@ -49,7 +49,7 @@ TEST(Spline, PullbackMatchesDifferences) {
 
 TEST(Spline, ShiftsAndHoldsItsEnd) {
   Vector knots = {0, 1, 2, 3, 4, 5};
-  Spline(6, 0, Interpolation::kZero).shift(2, 1, knots);
+  Spline(6, {}, Interpolation::kZero).shift(2, 1, knots);
   EXPECT_EQ(knots, Vector({2, 3, 4, 5, 5, 5}));
   // by parts of a knot
   knots = {0, 4, 8};

@@ -121,9 +121,10 @@ def test_controls_steps():
         ({"midpoint": 0}, "midpoint is 0"),
         ({"power": 0}, "power is 0"),
         ({"softplus": -3}, "softplus is -3"),
+        ({"d_0": -1}, "d_0 is -1, expected an impedance from 0 to 0.9999"),
         ({"max_contacts": 0}, "max_contacts is 0"),
         ({"max_contacts": "a"}, "Cfd: max_contacts is 'a', expected an integer"),
-        ({"max_contacts": 2**40}, "Cfd: max_contacts is 1099511627776, expected 0 to"),
+        ({"max_contacts": 2**40}, "max_contacts is 1099511627776, expected an integer up to"),
         ({"width": "wide"}, "width is 'wide'"),
         ({"geoms": {"c": diffmj.Cfd()}}, "no geom 'c'"),
         ({"geoms": {"a": 0.1}}, "expected a diffmj.Cfd"),
@@ -137,7 +138,7 @@ def test_errors_name_the_number(options, message):
 
 def test_refuses_other_paths():
     with pytest.raises(diffmj.UnsupportedError, match="analytic"):
-        diffmj.Simulator(BALLS.format(custom=""), path="oracle", cfd=diffmj.Cfd())
+        diffmj.Simulator(BALLS.format(custom=""), gradient_path="oracle", cfd=diffmj.Cfd())
     with pytest.raises(diffmj.InputError, match="expected a diffmj"):
         diffmj.Simulator(BALLS.format(custom=""), cfd=0.1)
 

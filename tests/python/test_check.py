@@ -45,7 +45,8 @@ def test_analytic_in_contact(cube):
 
 def test_other_paths():
     for path in ("oracle", "differences"):
-        report = diffmj.Simulator(PENDULUM, path=path).check(qpos=[0.4], nstep=3, directions=2)
+        sim = diffmj.Simulator(PENDULUM, gradient_path=path)
+        report = sim.check(qpos=[0.4], nstep=3, directions=2)
         assert report.passed, report
         assert report.path == path
         assert report.oracle_difference == -1

@@ -67,7 +67,7 @@ def test_options():
     with pytest.raises(diffmj.InputError, match="mujoco, smooth, smooth-backward or smooth-field"):
         diffmj.Simulator(MIXED, collisions="soft")
     with pytest.raises(diffmj.UnsupportedError, match="smooth-backward needs the gradient path"):
-        diffmj.Simulator(MIXED, collisions="smooth-backward", path="oracle")
+        diffmj.Simulator(MIXED, collisions="smooth-backward", gradient_path="oracle")
 
 
 def test_pairs_without_a_smooth_collider_are_named():
@@ -81,7 +81,7 @@ def test_pairs_without_a_smooth_collider_are_named():
         with pytest.warns(diffmj.FallbackWarning, match="hfield and sphere .geom 'ground', geom 3"):
             sim = diffmj.Simulator(ground, collisions=mode)
         assert "box" not in sim.collisions_notice
-        with pytest.raises(diffmj.UnsupportedError, match=r"no smooth collider for hfield"):
+        with pytest.raises(diffmj.UnsupportedError, match=r"no smooth collider exists for hfield"):
             diffmj.Simulator(ground, collisions=mode, fallback=False)
 
 
@@ -94,7 +94,7 @@ def test_gradient_is_that_of_the_smooth_rollout(xml, integrator):
         sim = sim.tightened()
     traj, grad = gradient(sim)
     # the oracle is differences of MuJoCo's inverse dynamics, through the same colliders
-    oracle = diffmj.Simulator(xml, integrator, path="oracle", **options)
+    oracle = diffmj.Simulator(xml, integrator, gradient_path="oracle", **options)
     if integrator != "tsit5":
         oracle = oracle.tightened()
     other, by_oracle = gradient(oracle)
@@ -183,7 +183,7 @@ def test_linearize():
     x = {"qpos": traj.qpos[-1], "qvel": traj.qvel[-1]}
     smooth = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.01).tightened()
     oracle = diffmj.Simulator(
-        MIXED, collisions="smooth", smoothness=0.01, path="oracle"
+        MIXED, collisions="smooth", smoothness=0.01, gradient_path="oracle"
     ).tightened()
     a = smooth.linearize(**x)[0]
     assert relative(oracle.linearize(**x)[0], a) < 1e-6
@@ -195,7 +195,8 @@ def test_sizes():
     names = ["geom_size", "geom_pos", "geom_quat"]
     params = []
     for path in ("analytic", "oracle"):
-        sim = diffmj.Simulator(MIXED, collisions="smooth", smoothness=0.005, path=path).tightened()
+        smooth = diffmj.Smooth(0.005)
+        sim = diffmj.Simulator(MIXED, collisions=smooth, gradient_path=path).tightened()
         traj = sim.rollout(**start(sim), nstep=20)
         params.append(traj.backward(qpos=np.ones_like(traj.qpos), params=names).params)
     for name in names:
@@ -537,7 +538,7 @@ def test_field_knows_of_jumps(component):
 
 def test_field_refuses():
     with pytest.raises(diffmj.UnsupportedError, match="smooth-field needs the gradient path"):
-        diffmj.Simulator(MIXED, collisions="smooth-field", path="oracle")
+        diffmj.Simulator(MIXED, collisions="smooth-field", gradient_path="oracle")
     with pytest.raises(diffmj.UnsupportedError, match="cfd and collisions smooth-field"):
         diffmj.Simulator(MIXED, collisions="smooth-field", cfd=diffmj.Cfd(width=0.01))
     sim = diffmj.Simulator(MIXED, collisions="smooth-field")

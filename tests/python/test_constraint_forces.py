@@ -137,7 +137,7 @@ def normal_force(traj: diffmj.Trajectory, step: int) -> float:
 @pytest.mark.parametrize("path", ["analytic", "oracle"])
 @pytest.mark.parametrize("cone", CONES)
 def test_gradient_of_a_normal_force_matches_differences(cone, path):
-    sim = diffmj.Simulator(sphere_model(cone), path=path)
+    sim = diffmj.Simulator(sphere_model(cone), gradient_path=path)
     nstep, step = 6, 4
     start = {
         "qpos": sim.default_state().qpos,

@@ -208,7 +208,7 @@ def test_checkpoints_go_on(tmp_path):
             resume=True,
         )
     assert fit.values == whole.values
-    with pytest.raises(diffmj.InputError, match="is of another problem"):
+    with pytest.raises(diffmj.InputError, match="belongs to another problem"):
         diffmj.identify(
             ARM, list(TRUTH), recordings(), segment=5, checkpoint=path, resume=True, seed=1
         )

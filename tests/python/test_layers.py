@@ -122,3 +122,13 @@ def test_layers_of_one_number_and_files_beside_folders(tree):
         "new/d.h is in no layer",
         "right/c.cc (2) includes left/b.h (2)",
     ]
+
+
+def test_the_umbrella_header_includes_every_public_header():
+    folder = ROOT / "include" / "diffmj"
+    included = re.findall(r'#include "diffmj/(\w+\.h)"', (folder / "diffmj.h").read_text())
+    assert sorted(included) == sorted(x.name for x in folder.glob("*.h") if x.name != "diffmj.h")
+    # in an order in which each header comes after those that it needs
+    for i, name in enumerate(included):
+        needed = re.findall(r'#include "diffmj/(\w+\.h)"', (folder / name).read_text())
+        assert set(needed) <= set(included[:i]), name

@@ -55,7 +55,7 @@ def test_muscles_match_differences():
 def test_parameters_of_muscles(name):
     model = load("act_muscle_joint", tight=True)
     analytic, oracle = (
-        diffmj.Simulator(model, path=path)
+        diffmj.Simulator(model, gradient_path=path)
         .rollout(**Problem(model, 2).start())
         .backward(**Problem(model, 2).weights, params=[name])
         .params[name]
@@ -91,7 +91,7 @@ def test_smoothing_is_refused_where_it_has_no_effect():
     with pytest.raises(diffmj.InputError, match="muscle_smoothing is -1"):
         diffmj.Simulator(SLACK, muscle_smoothing=-1)
     with pytest.raises(diffmj.UnsupportedError, match="'analytic'"):
-        diffmj.Simulator(SLACK, muscle_smoothing=0.1, path="oracle")
+        diffmj.Simulator(SLACK, muscle_smoothing=0.1, gradient_path="oracle")
 
 
 def test_check_is_of_the_exact_gradient():

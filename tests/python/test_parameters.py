@@ -58,7 +58,7 @@ def difference(name: str, index: tuple[int, ...], inputs, weights) -> float:
 @pytest.mark.parametrize("path", ["analytic", "oracle"])
 def test_matches_differences(name, entries, path):
     model = mujoco.MjModel.from_xml_string(ARM)
-    sim = diffmj.Simulator(model, path=path)
+    sim = diffmj.Simulator(model, gradient_path=path)
     inputs = start(sim)
     traj = sim.rollout(**inputs)
     weights = cotangents(traj)
@@ -136,7 +136,7 @@ def test_wrong_names(pendulum):
 
 
 def test_not_by_differences_of_mj_step():
-    sim = diffmj.Simulator(PENDULUM, path="differences")
+    sim = diffmj.Simulator(PENDULUM, gradient_path="differences")
     traj = sim.rollout(nstep=3)
     assert traj.backward(qpos=np.ones((4, 1))).params == {}
     with pytest.raises(diffmj.UnsupportedError, match="parameters"):

@@ -115,14 +115,14 @@ def test_ilqr_says_what_it_does_not_do(sim):
         with pytest.raises(error, match=text):
             diffmj.Planner(sim, cost, "ilqr", **options)
 
-    refused("decides controls alone, not forces", decide=("ctrl", "qfrc_applied"))
-    refused("decides controls alone, not velocity", decide=("ctrl", "qvel"))
+    refused("decides controls only, not forces", decide=("ctrl", "qfrc_applied"))
+    refused("decides controls only, not velocity", decide=("ctrl", "qvel"))
     refused("interpolation linear or zero", knots=5, interpolation="cubic")
     refused("regularization is -1", regularization=-1)
     refused("regularization is nan", regularization=float("nan"))
     refused("at most 63 starts", starts=64)
     own = [diffmj.OwnCost(lambda batch: (np.zeros(len(batch)), {}), name="mine")]
-    refused("needs residuals, which own cost 'mine' has not", own, diffmj.UnsupportedError)
+    refused("needs residuals, but own cost 'mine' has none", own, diffmj.UnsupportedError)
     still = diffmj.Simulator(
         "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
     )
@@ -292,8 +292,8 @@ def test_ctrl_c_keeps_the_best(sim, what):
 
 def test_what_makes_no_sense_is_refused(sim):
     for arguments, match in (
-        ({"method": "newton"}, "method is 'newton'"),
-        ({"noise": "blue"}, "noise is 'blue'"),
+        ({"method": "newton"}, "method 'newton' is not known"),
+        ({"noise": "blue"}, "noise 'blue' is not known"),
         ({"horizon": 0}, "horizon is 0"),
         ({"knots": 61}, "knots is 61"),
         ({"decide": "qpos"}, "decide has 'qpos'"),
@@ -303,15 +303,15 @@ def test_what_makes_no_sense_is_refused(sim):
         with pytest.raises(diffmj.InputError, match=match):
             diffmj.Planner(sim, REACH, **{**TASK, **arguments})
     for term, match in (
-        (diffmj.SiteDistance("top", "goal"), "there is no site 'top'"),
+        (diffmj.SiteDistance("top", "goal"), "the model has no site 'top'"),
         (diffmj.JointPosition("elbow", [1, 2]), "target has 2"),
-        (diffmj.SensorValue("imu"), "there is no sensor 'imu'"),
+        (diffmj.SensorValue("imu"), "the model has no sensor 'imu'"),
     ):
         with pytest.raises(diffmj.InputError, match=match):
             diffmj.Planner(sim, [term], **TASK)
     with pytest.raises(diffmj.InputError, match=r"'tip'.*site:tip"):
         diffmj.Cost([diffmj.Distance("tip", "goal")])
-    with pytest.raises(diffmj.InputError, match="norm is 'l1'"):
+    with pytest.raises(diffmj.InputError, match="norm 'l1' is not known"):
         diffmj.Cost([diffmj.SiteDistance("tip", "goal", norm="l1")])
     planner = diffmj.Planner(sim, REACH, **TASK)
     with pytest.raises(diffmj.InputError, match="batch"):

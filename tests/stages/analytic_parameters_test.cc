@@ -53,7 +53,7 @@ void agree(const std::string& what, const Vector& value, const Vector& expected)
 void agrees_with_oracle(const Scene& scene) {
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic);
   const Gradient analytic = gradient(scene);
-  const Gradient oracle = gradient(with_options(scene, {.path = GradientPath::kOracle}));
+  const Gradient oracle = gradient(with_options(scene, {.gradient_path = GradientPath::kOracle}));
   for (const auto& [name, expected] : oracle.params) {
     agree(scene.name + ", " + name, analytic.params.at(name), expected);
   }
@@ -343,7 +343,7 @@ TEST(AnalyticParameters, ConstraintForcesAgreeWithOracle) {
   for (Scene scene : constraint_scenes(".004")) {
     if (scene.model.mj()->opt.integrator == mjINT_RK4) continue;
     const auto run = [&](GradientPath path) {
-      const Model model = with_options(scene, {.path = path}).model;
+      const Model model = with_options(scene, {.gradient_path = path}).model;
       const Trajectory t = rollout(model, scene.input(), kSteps);
       std::vector<Vector> bar;
       for (const StepRecord& step : t.steps) bar.push_back(wave(static_cast<size_t>(step.nefc), 1));
@@ -364,7 +364,7 @@ TEST(AnalyticParameters, ConstraintsOfTheZooAgreeWithOracle) {
     if (scene.model.gradient_path() != GradientPath::kAnalytic) continue;
     tested++;
     const Gradient analytic = gradient(scene),
-                   oracle = gradient(with_options(scene, {.path = GradientPath::kOracle}));
+                   oracle = gradient(with_options(scene, {.gradient_path = GradientPath::kOracle}));
     for (const ParameterField& field : fields_of(true)) {
       // MuJoCo finds more contacts of a mesh with a box as soon as one has a margin: a kink at 0
       if (name == "contact_mesh" && field.id == Parameter::kGeomMargin) continue;

@@ -54,7 +54,7 @@ double difference(const Vector& a, const Vector& b) {
 void agrees_with_oracle(const Scene& scene) {
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic)
       << scene.model.gradient_path_reason();
-  const Scene oracle = with_options(scene, {.path = GradientPath::kOracle});
+  const Scene oracle = with_options(scene, {.gradient_path = GradientPath::kOracle});
   EXPECT_LE(difference(gradient(scene), gradient(oracle)), tolerances().stage) << scene.name;
 }
 

@@ -80,7 +80,7 @@ TEST_P(MyoGradient, AnalyticAgreesWithOracle) {
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic)
       << scene.model.gradient_path_reason();
   const Gradient a = gradient(scene, 2),
-                 b = gradient(with_options(scene, {.path = GradientPath::kOracle}), 2);
+                 b = gradient(with_options(scene, {.gradient_path = GradientPath::kOracle}), 2);
   const auto near = [&](const Vector& value, const Vector& expected, const char* what) {
     double size = 1, worst = 0;
     for (double x : expected) size = std::max(size, std::abs(x));

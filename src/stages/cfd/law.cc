@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
-#include "diffmj/error.h"
-
 namespace diffmj {
 namespace {
 
@@ -35,7 +32,7 @@ double impedance_at_zero(const mjtNum* solimp) {
 }
 
 double impedance_where_it_begins(const CfdLaw& law, const mjtNum* solimp) {
-  return law.d_0 >= 0 ? law.d_0 : std::min(impedance_at_zero(solimp), kMostBegins);
+  return law.d_0.value_or(std::min(impedance_at_zero(solimp), kMostBegins));
 }
 
 CfdValue cfd_impedance(const CfdLaw& law, const mjtNum* solimp, double r) {
@@ -49,7 +46,7 @@ CfdValue cfd_impedance(const CfdLaw& law, const mjtNum* solimp, double r) {
 
 void cfd_impedance_pullback(const CfdLaw& law, const mjtNum* solimp, double r, double d_bar,
                             double* solimp_bar) {
-  if (law.d_0 >= 0 || impedance_at_zero(solimp) > kMostBegins) return;
+  if (law.d_0 || impedance_at_zero(solimp) > kMostBegins) return;
   if (cfd_impedance(law, solimp, r).value <= kLeastImpedance) return;
   const double d_0_bar = d_bar * spline(law.midpoint, law.power, 1 - r / law.width).value;
   const bool mean = !(solimp[2] > mjMINVAL);
@@ -59,27 +56,11 @@ void cfd_impedance_pullback(const CfdLaw& law, const mjtNum* solimp, double r, d
 }
 
 CfdValue cfd_violation(const CfdLaw& law, double r) {
-  const double s = law.softplus < 0 ? kSoftplusShare * law.width : law.softplus;
+  const double s = law.softplus.value_or(kSoftplusShare * law.width);
   if (s == 0) return r < 0 ? CfdValue{r, 1} : CfdValue{0, 0};
   // of both signs without overflow
   const double z = r / s, small = std::exp(-std::abs(z));
   return {std::min(r, 0.0) - s * std::log1p(small), (z > 0 ? small : 1) / (1 + small)};
-}
-
-void require_law(const std::string& who, const CfdLaw& law) {
-  const auto require = [&](const char* name, double value, bool ok, const char* expected) {
-    if (ok && std::isfinite(value)) return;
-    throw InputError(who + ": " + name + " is " + number(value) + ", expected " + expected);
-  };
-  require("width", law.width, law.width >= 0, "a distance of 0 m or more");
-  require("d_c", law.d_c, law.d_c >= 0 && law.d_c <= mjMAXIMP, "an impedance from 0 to 0.9999");
-  require("d_0", law.d_0, law.d_0 == -1 || (law.d_0 >= 0 && law.d_0 <= mjMAXIMP),
-          "an impedance from 0 to 0.9999, or -1 for the contact's own, at most 0.01");
-  require("midpoint", law.midpoint, law.midpoint > 0 && law.midpoint <= 1,
-          "a share of the width above 0 and at most 1");
-  require("power", law.power, law.power >= 1, "1 or more");
-  require("softplus", law.softplus, law.softplus == -1 || law.softplus >= 0,
-          "a scale of 0 m or more, or -1 for a hundredth of the width");
 }
 
 }  // namespace diffmj

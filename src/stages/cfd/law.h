@@ -11,8 +11,6 @@
 
 #include <mujoco/mujoco.h>
 
-#include <string>
-
 #include "diffmj/cfd.h"
 
 namespace diffmj {
@@ -36,9 +34,6 @@ void cfd_impedance_pullback(const CfdLaw& law, const mjtNum* solimp, double r, d
 
 // ρ(r), of any r.
 CfdValue cfd_violation(const CfdLaw& law, double r);
-
-// Throws InputError that names the number, its value and its range; who tells whose law it is.
-void require_law(const std::string& who, const CfdLaw& law);
 
 }  // namespace diffmj
 

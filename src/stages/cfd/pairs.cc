@@ -8,6 +8,7 @@
 
 #include "diffmj/error.h"
 #include "mj/collision_filter.h"
+#include "model/option_list.h"
 #include "stages/cfd/law.h"
 
 namespace diffmj {
@@ -17,18 +18,11 @@ constexpr const char* kLaw = "cfd";
 constexpr const char* kGeomLaw = "cfd_geom:";
 constexpr const char* kPairLaw = "cfd_pair:";
 
-// "width d_c d_0 midpoint power softplus", or the first of them
 CfdLaw read_law(const mjModel* m, int numeric) {
-  CfdLaw law;
-  double* const to[] = {&law.width, &law.d_c, &law.d_0, &law.midpoint, &law.power, &law.softplus};
-  const int size = m->numeric_size[numeric];
-  if (size < 1 || size > 6) {
-    throw InputError(std::string("custom numeric '") + mj_id2name(m, mjOBJ_NUMERIC, numeric) +
-                     "' has " + std::to_string(size) +
-                     " numbers, expected 1 to 6: width d_c d_0 midpoint power softplus");
-  }
-  for (int k = 0; k < size; k++) *to[k] = m->numeric_data[m->numeric_adr[numeric] + k];
-  return law;
+  const auto size = static_cast<size_t>(m->numeric_size[numeric]);
+  return cfd_law_from_numbers(
+      std::string("custom numeric '") + mj_id2name(m, mjOBJ_NUMERIC, numeric) + "'",
+      {m->numeric_data + m->numeric_adr[numeric], size});
 }
 
 int geom_of(const mjModel* m, const std::string& who, const std::string& name) {
@@ -128,10 +122,6 @@ struct CfdModel::Laws {
 };
 
 CfdModel::CfdModel(const mjModel* m, const Cfd& options) : options_(options), empty_model_(*m) {
-  if (options.max_contacts < 1) {
-    throw InputError("cfd: max_contacts is " + std::to_string(options.max_contacts) +
-                     ", expected 1 or more");
-  }
   Laws laws;
   const auto keep = [&](const std::string& who, const CfdLaw& law) {
     require_law(who, law);

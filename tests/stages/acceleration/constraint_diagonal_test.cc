@@ -58,7 +58,7 @@ TEST_P(ConstraintDiagonal, AgreesWithOracle) {
   for (const Integrator integrator :
        {Integrator::kEuler, Integrator::kImplicit, Integrator::kImplicitFast, Integrator::kRk4}) {
     const auto gradient = [&](GradientPath path) {
-      const Scene scene = exact_zoo(GetParam(), {.integrator = integrator, .path = path});
+      const Scene scene = exact_zoo(GetParam(), {.integrator = integrator, .gradient_path = path});
       EXPECT_EQ(scene.model.gradient_path(), path) << scene.model.gradient_path_reason();
       const Trajectory t = rollout(scene.model, scene.input(), kSteps);
       Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()));

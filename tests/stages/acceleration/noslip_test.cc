@@ -186,7 +186,7 @@ TEST_P(NoslipZoo, AgreesWithOracle) {
     for (const double frictionloss : {0.0, kSticks}) {
       const auto by = [&](GradientPath path) {
         const Scene scene = noslip_zoo(GetParam(), {.frictionloss = frictionloss},
-                                       {.integrator = integrator, .path = path});
+                                       {.integrator = integrator, .gradient_path = path});
         EXPECT_EQ(scene.model.gradient_path(), path) << scene.model.gradient_path_reason();
         return gradient(scene);
       };
@@ -385,7 +385,7 @@ TEST(Noslip, ParametersAgreeWithOracle) {
       SCOPED_TRACE(std::string(name) + ": " + text(settings));
       std::map<std::string, Vector> analytic, oracle;
       gradient(noslip_zoo(name, settings), &analytic);
-      gradient(noslip_zoo(name, settings, {.path = GradientPath::kOracle}), &oracle);
+      gradient(noslip_zoo(name, settings, {.gradient_path = GradientPath::kOracle}), &oracle);
       for (const auto& [field, expected] : oracle) {
         // of damping that is 0 the oracle's differences are off by up to 5e-5, with the pass and
         // without it; stages/analytic_parameters_test.cc has it against differences of rollouts

@@ -10,6 +10,7 @@
 #include "diffmj/error.h"
 #include "harness/check_pullback.h"
 #include "harness/tolerances.h"
+#include "model/option_list.h"
 
 namespace diffmj {
 namespace {
@@ -47,7 +48,7 @@ double mujoco_impedance(double r) {
 TEST(CfdLaw, ImpedanceGoesOnFromMujocosToItsEnd) {
   for (const CfdLaw& law : kLaws) {
     const double near = cfd_impedance(law, kSolimp, 1e-12).value;
-    EXPECT_NEAR(near, law.d_0 < 0 ? mujoco_impedance(-1e-12) : law.d_0, 1e-9);
+    EXPECT_NEAR(near, law.d_0.value_or(mujoco_impedance(-1e-12)), 1e-9);
     const CfdValue far = cfd_impedance(law, kSolimp, law.width * (1 - 1e-9));
     EXPECT_NEAR(far.value, law.d_c, 2e-9);
     // a spline that begins flat: forces end without a corner
@@ -82,7 +83,7 @@ TEST(CfdLaw, ClosedFormOfTheSpline) {
 
 TEST(CfdLaw, ReferenceIsASoftplus) {
   for (const CfdLaw& law : kLaws) {
-    const double s = law.softplus < 0 ? law.width / 100 : law.softplus;
+    const double s = law.softplus.value_or(law.width / 100);
     EXPECT_NEAR(cfd_violation(law, 0).value, -s * std::log(2), 1e-15);
     EXPECT_NEAR(cfd_violation(law, 0).slope, 0.5, 1e-15);
     // far inside it is MuJoCo's, far outside nothing
@@ -178,7 +179,7 @@ TEST(CfdLaw, NamesWhatIsOutOfRange) {
   EXPECT_EQ(message({}), "");
   EXPECT_NE(message({.width = -0.1}).find("width is -0.1"), std::string::npos);
   EXPECT_NE(message({.d_c = 1}).find("d_c is 1"), std::string::npos);
-  EXPECT_NE(message({.d_0 = -0.5}).find("d_0 is -0.5"), std::string::npos);
+  EXPECT_NE(message({.d_0 = -1}).find("d_0 is -1"), std::string::npos);
   EXPECT_NE(message({.midpoint = 0}).find("midpoint is 0"), std::string::npos);
   EXPECT_NE(message({.power = 0.5}).find("power is 0.5"), std::string::npos);
   EXPECT_NE(message({.softplus = -2}).find("softplus is -2"), std::string::npos);

@@ -321,7 +321,7 @@ TEST(SmoothCollision, NamesPairsWithoutASmoothCollider) {
   EXPECT_THROW((void)Model::from_xml(xml, smooth(0)), InputError);
   EXPECT_THROW((void)Model::from_xml(xml, smooth(NAN)), InputError);
   ModelOptions oracle = smooth(1e-3, Collisions::kSmoothBackward);
-  oracle.path = GradientPath::kOracle;
+  oracle.gradient_path = GradientPath::kOracle;
   EXPECT_THROW((void)Model::from_xml(xml, oracle), UnsupportedError);
 }
 
