@@ -194,10 +194,10 @@ class Calls:
     def _spy(self, name):
         inner = getattr(diffmj.torch, f"_{name}_call")
 
-        def call(array, nstep, inputs, outputs):
+        def call(array, nstep, inputs, outputs, *kept):
             self.names.append(name)
             self.arrays.append((inputs, outputs))
-            inner(array, nstep, inputs, outputs)
+            return inner(array, nstep, inputs, outputs, *kept)
 
         return call
 
