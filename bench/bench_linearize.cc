@@ -74,6 +74,12 @@ const bool kRegistered = [] {
         ("linearize/" + scene.name).c_str(),
         [scene](benchmark::State& state) { bench_linearize(state, scene); });
   }
+  const ModelOptions rk4{.integrator = Integrator::kRk4};
+  for (const Scene& scene : {bench_arm(rk4), humanoid_on_floor(rk4), zoo("act_muscle", rk4)}) {
+    benchmark::RegisterBenchmark(
+        ("linearize/" + scene.name + "_rk4").c_str(),
+        [scene](benchmark::State& state) { bench_linearize(state, scene); });
+  }
   if (!has_myo_models()) return true;
   for (const std::string& name : myo_names()) {
     benchmark::RegisterBenchmark(

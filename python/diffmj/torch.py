@@ -64,6 +64,9 @@ class _Function(ArrayFunction):
         self._output_sizes = list(zip(widths, single, strict=True))
         self._constant = [k for k, name in enumerate(self.outputs) if name == "qacc_warmstart"]
         self._tape_row: int = self.array.tape_size(0)
+        # A rollout is kept whole for its backward pass if that does not have to run it again anyway.
+        # The many single steps of a loop are not: their tapes take less memory.
+        self.keeps_rollouts = self._tape_row > 0 and not self.last
         _functions[self.handle] = self
 
     def sizes(self, nstep: int, keep_tape: bool) -> list[int]:
@@ -130,7 +133,7 @@ class _Function(ArrayFunction):
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             *out, ok = _RolloutEager.apply(self, nstep, dtype, given, *tensors)
         else:
-            *out, ok, _ = self.run(nstep, dtype, given, tensors, keep_tape=False)
+            *out, ok, _ = self.run(nstep, dtype, given, tensors)
         return out, ok
 
     def mark_constant(self, ctx: Any, out: Sequence[torch.Tensor]) -> None:
@@ -143,9 +146,12 @@ class _Function(ArrayFunction):
         dtype: torch.dtype,
         given: Sequence[int],
         tensors: Sequence[torch.Tensor],
-        keep_tape: bool,
+        *,
+        keep_tape: bool = False,
+        keep_rollout: bool = False,
     ) -> list[torch.Tensor]:
-        """The operator `rollout` without PyTorch around it: every tensor has its own shape."""
+        """The operator `rollout` without PyTorch around it: every tensor has its own shape. A
+        rollout that is kept is an attribute of the tape, which may be empty."""
         try:
             out = [torch.empty(x, dtype=dtype, device="cpu") for x in self.shapes(nstep)]
             size = self._tape_row * (nstep + 1) if keep_tape else 0
@@ -154,7 +160,8 @@ class _Function(ArrayFunction):
         except RuntimeError as error:  # of PyTorch's allocator
             raise OutOfMemoryError(f"rollout: {error}") from error
         arrays = _placed(tensors, given, len(INPUTS) + len(self.params))
-        _rollout_call(self.array, nstep, arrays, [x.numpy().reshape(-1) for x in out])
+        flat = [x.numpy().reshape(-1) for x in out]
+        setattr(out[-1], _KEPT, _rollout_call(self.array, nstep, arrays, flat, keep_rollout))
         return out
 
     def pull(
@@ -174,7 +181,7 @@ class _Function(ArrayFunction):
         arrays.append(_numbers(tape))
         arrays += _placed(cotangents, outputs, len(self.outputs))
         gradients = _placed(out, _gradient_places(given, wanted), NGRADIENT + nparam)
-        _pullback_call(self.array, nstep, arrays, gradients)
+        _pullback_call(self.array, nstep, arrays, gradients, getattr(tape, _KEPT, None))
         return out
 
     def evaluate(
@@ -202,6 +209,8 @@ class _Function(ArrayFunction):
 
 
 _INDEX = {name: k for k, name in enumerate(INPUTS)}
+# An attribute of a tensor that is saved for the backward pass lives as long as that.
+_KEPT = "_diffmj_kept"
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -215,6 +224,11 @@ def _is_eager(tensors: Sequence[torch.Tensor]) -> bool:
         and forward_ad._current_level < 0
         and all(type(x) in _PLAIN for x in tensors)
     )
+
+
+def _hooks_are_active() -> bool:
+    """Whether saved tensors are packed, for instance by torch.utils.checkpoint."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
 # the extension's
@@ -453,7 +467,10 @@ class _RolloutEager(torch.autograd.Function):
         given: list[int],
         *tensors: torch.Tensor,
     ) -> Any:
-        *out, tape = function.run(nstep, dtype, given, tensors, keep_tape=True)
+        keep = function.keeps_rollouts and not _hooks_are_active()
+        *out, tape = function.run(
+            nstep, dtype, given, tensors, keep_tape=not keep, keep_rollout=keep
+        )
         _keep(ctx, function, nstep, given, tensors, tape)
         function.mark_constant(ctx, out)
         return tuple(out)

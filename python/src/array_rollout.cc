@@ -224,7 +224,7 @@ size_t ArrayRollout::tape_size(int nstep) const {
 }
 
 void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const Array> out,
-                           const std::function<bool()>& interrupted) const {
+                           const std::function<bool()>& interrupted, KeptRollouts* keep) const {
   const std::vector<std::string>& names = options_.outputs;
   require_arrays("rollout", in.size(), kArrayInputCount + options_.params.size(), out.size(),
                  names.size() + 2);
@@ -245,14 +245,14 @@ void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const
   }
   std::vector<Poses> poses(rollouts.size());
   RolloutOptions options{
-      .nthread = options_.nthread, .interrupted = interrupted, .keep_stages = false};
+      .nthread = options_.nthread, .interrupted = interrupted, .keep_stages = keep != nullptr};
   for (const std::string& name : names) {
     if (name == "sensordata") options.sensors = true;
     if (!is_state(name)) options.observables.push_back(name);
   }
   options.poses = poses;
-  const std::vector<Model> models = inputs.models(model_, rollouts);
-  const std::vector<Trajectory> trajectories = run(models, each, nstep, options);
+  std::vector<Model> models = inputs.models(model_, rollouts);
+  std::vector<Trajectory> trajectories = run(models, each, nstep, options);
 
   const auto values = [&](const std::string& name, size_t k) -> const std::vector<double>& {
     const Trajectory& t = trajectories[k];
@@ -263,7 +263,7 @@ void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const
            : name == "qacc_warmstart" ? t.next_warmstart
                                       : poses[k].*observable(name).values;
   };
-  std::vector<double> numbers(diffmj::tape_size(model_, nstep));
+  std::vector<double> numbers(width_of(tape) > 0 ? diffmj::tape_size(model_, nstep) : 0);
   size_t k = 0;
   for (size_t i = 0; i < inputs.count(); i++) {
     const bool was_run = k < rollouts.size() && rollouts[k] == i;
@@ -290,10 +290,12 @@ void ArrayRollout::rollout(int nstep, std::span<const Array> in, std::span<const
     }
     if (was_run) k++;
   }
+  if (keep) *keep = {std::move(models), std::move(trajectories)};
 }
 
 void ArrayRollout::pullback(int nstep, std::span<const Array> in, std::span<const Array> out,
-                            const std::function<bool()>& interrupted) const {
+                            const std::function<bool()>& interrupted,
+                            const KeptRollouts* kept) const {
   const std::vector<std::string>&names = options_.outputs, &params = options_.params;
   const size_t ninput = kArrayInputCount + params.size();
   require_arrays("rollout_pullback", in.size(), ninput + 1 + names.size(), out.size(),
@@ -335,20 +337,27 @@ void ArrayRollout::pullback(int nstep, std::span<const Array> in, std::span<cons
   }
   if (rollouts.empty()) return;
 
-  const std::vector<Model> models = inputs.models(model_, rollouts);
   const RolloutOptions options{.nthread = options_.nthread, .interrupted = interrupted};
-  std::vector<RolloutInput> each;
-  for (const size_t i : rollouts) each.push_back(inputs.at(i));
-  std::vector<Trajectory> trajectories;
-  if (!has_tape) {
-    trajectories = run(models, each, nstep, options);
-  } else {
-    for (size_t k = 0; k < rollouts.size(); k++) {
+  KeptRollouts again;
+  if (!kept) {
+    again.models = inputs.models(model_, rollouts);
+    std::vector<RolloutInput> each;
+    for (const size_t i : rollouts) each.push_back(inputs.at(i));
+    if (!has_tape) again.trajectories = run(again.models, each, nstep, options);
+    for (size_t k = 0; k < rollouts.size() && has_tape; k++) {
       RolloutInput input = each[k];
       input.qpos = input.qvel = input.act = input.qacc_warmstart = {};
-      trajectories.push_back(trajectory_from_tape(models[models.size() == 1 ? 0 : k], input, nstep,
-                                                  tape.doubles_at(rollouts[k])));
+      again.trajectories.push_back(
+          trajectory_from_tape(again.models[again.models.size() == 1 ? 0 : k], input, nstep,
+                               tape.doubles_at(rollouts[k])));
     }
+  }
+  const std::vector<Model>& models = kept ? kept->models : again.models;
+  const std::vector<Trajectory>& trajectories = kept ? kept->trajectories : again.trajectories;
+  if (trajectories.size() != rollouts.size()) {
+    throw InputError("rollout_pullback: what was kept is of " +
+                     std::to_string(trajectories.size()) + " rollouts, expected " +
+                     std::to_string(rollouts.size()));
   }
   std::vector<std::string> wanted;
   for (size_t o = kArrayGradientCount; o < out.size(); o++) {

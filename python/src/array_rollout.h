@@ -12,6 +12,7 @@
 #include "array_calls.h"
 #include "diffmj/error.h"
 #include "diffmj/model.h"
+#include "diffmj/rollout.h"
 
 namespace diffmj::python {
 
@@ -39,6 +40,12 @@ inline constexpr const char* kArrayInputs[] = {
 };
 inline constexpr size_t kArrayInputCount = 9, kArrayGradientCount = 6;
 
+// The trajectories of a call with all that they keep, for its pullback in place of a tape.
+struct KeptRollouts {
+  std::vector<Model> models;  // one for all, or one for each
+  std::vector<Trajectory> trajectories;
+};
+
 class ArrayRollout {
  public:
   ArrayRollout(const Model& model, ArrayRolloutOptions options);
@@ -49,14 +56,17 @@ class ArrayRollout {
   size_t tape_size(int nstep) const;
 
   // in: inputs, params. out: outputs, whether the rollout succeeded (one bool), tape (or nothing).
-  // interrupted: as of RolloutOptions; both functions throw Interrupted once it returns true.
+  // interrupted: as of RolloutOptions; both functions throw Interrupted once it returns true. keep:
+  // where the trajectories go; null: they are dropped.
   void rollout(int nstep, std::span<const Array> in, std::span<const Array> out,
-               const std::function<bool()>& interrupted = {}) const;
+               const std::function<bool()>& interrupted = {}, KeptRollouts* keep = nullptr) const;
   // in: inputs, params, tape (without numbers: the rollout is run again), cotangents of the outputs
   // (without numbers: 0). out: gradients of the inputs that have one (without numbers: not wanted),
-  // then of the params.
+  // then of the params. kept: what rollout() kept of a single rollout with the same inputs, which
+  // is read instead of the tape.
   void pullback(int nstep, std::span<const Array> in, std::span<const Array> out,
-                const std::function<bool()>& interrupted = {}) const;
+                const std::function<bool()>& interrupted = {},
+                const KeptRollouts* kept = nullptr) const;
 
  private:
   Model model_;

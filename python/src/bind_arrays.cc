@@ -1,5 +1,6 @@
 // array_rollout.h: what the modules of JAX and PyTorch share
 #include <memory>
+#include <utility>
 
 #include "array_rollout.h"
 #include "bind.h"
@@ -47,23 +48,40 @@ class Arrays {
   std::vector<Array> arrays_;
 };
 
-using Call = void (ArrayRollout::*)(int, std::span<const Array>, std::span<const Array>,
-                                    const std::function<bool()>&) const;
-
-template <Call call>
-void call_on_arrays(const ArrayHandle& self, int nstep, const nb::list& in, const nb::list& out) {
+// Looks at the arrays of a call and makes it: fn(inputs, outputs, interrupted).
+template <class Fn>
+void call_on_arrays(const nb::list& in, const nb::list& out, Fn&& fn) {
   const Arrays<AnyArray> given(in);
   const Arrays<AnyOutput> taken(out);
   Signals signals;
   signals.run([&] {
-    (self.rollout().*call)(nstep, given.get(), taken.get(), [&] { return signals.raised(); });
+    fn(given.get(), taken.get(), [&] { return signals.raised(); });
     return true;
+  });
+}
+
+// KeptRollouts, or None
+nb::object rollout_on_arrays(const ArrayHandle& self, int nstep, const nb::list& in,
+                             const nb::list& out, bool keep) {
+  KeptRollouts kept;
+  call_on_arrays(in, out, [&](auto given, auto taken, const auto& interrupted) {
+    self.rollout().rollout(nstep, given, taken, interrupted, keep ? &kept : nullptr);
+  });
+  return keep ? nb::cast(std::move(kept)) : nb::none();
+}
+
+void pullback_on_arrays(const ArrayHandle& self, int nstep, const nb::list& in, const nb::list& out,
+                        const KeptRollouts* kept) {
+  call_on_arrays(in, out, [&](auto given, auto taken, const auto& interrupted) {
+    self.rollout().pullback(nstep, given, taken, interrupted, kept);
   });
 }
 
 }  // namespace
 
 void bind_arrays(nb::module_& m) {
+  nb::class_<KeptRollouts>(m, "KeptRollouts",
+                           "The trajectories of a call of ArrayRollout.rollout.");
   nb::class_<ArrayHandle>(m, "ArrayRollout",
                           "A rollout and its pullback on plain arrays; compiled functions find it "
                           "by its handle while it exists.")
@@ -91,14 +109,14 @@ void bind_arrays(nb::module_& m) {
           "tape_size",
           [](const ArrayHandle& self, int nstep) { return self.rollout().tape_size(nstep); },
           "nstep"_a, "Numbers (uint32) that the pullback of one rollout needs.")
-      .def("rollout", &call_on_arrays<&ArrayRollout::rollout>, "nstep"_a, "inputs"_a, "outputs"_a,
+      .def("rollout", &rollout_on_arrays, "nstep"_a, "inputs"_a, "outputs"_a, "keep"_a = false,
            "inputs: ARRAY_INPUTS, params. outputs: outputs, ok (bool), tape (int32, or nothing). "
-           "The "
-           "last dimension of each is one rollout's, the others are the batch.")
-      .def("pullback", &call_on_arrays<&ArrayRollout::pullback>, "nstep"_a, "inputs"_a, "outputs"_a,
+           "The last dimension of each is one rollout's, the others are the batch. keep: returns "
+           "the trajectories, for the pullback.")
+      .def("pullback", &pullback_on_arrays, "nstep"_a, "inputs"_a, "outputs"_a,
+           "kept"_a.none() = nb::none(),
            "inputs: ARRAY_INPUTS, params, tape, cotangents of the outputs. outputs: gradients of "
-           "the "
-           "inputs, of the params.")
+           "the inputs, of the params. kept: what the rollout kept, instead of a tape.")
       .def_static("count", &ArrayHandle::count, "How many there are in this process.");
   m.def(
       "array_calls", [] { return nb::capsule(&array_calls(), kArrayCallsName); },

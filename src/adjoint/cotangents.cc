@@ -90,6 +90,9 @@ CVec cotangent_row(const Trajectory& t, const Cotangents& c, CVec x, int i) {
 
 std::pair<PoseBar, bool> pose_cotangents(const Trajectory& t, const Cotangents& c, int i) {
   bool any = false;
+  for (const Observable& x : observables()) any = any || !(c.*x.cotangent).empty();
+  if (!any) return {};
+  any = false;
   const auto part = [&](CVec x) {
     const CVec out = cotangent_row(t, c, x, i);
     if (all_zero(out)) return CVec();
@@ -161,12 +164,13 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
   const auto check = [&](const char* name, CVec x, int width) {
     if (x.empty()) return;
     const int rows = cotangents.final_row ? 1 : t.nstep + 1;
-    const size_t expected = size(rows, width);
-    require_size(who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected,
-                 expected,
-                 std::to_string(rows) + " x " + std::to_string(width) +
-                     (cotangents.final_row ? " (final_row: the row of the last state)"
-                                           : " (one row per state)"));
+    if (const size_t expected = size(rows, width); x.size() != expected) {
+      require_size(who, (std::string("the cotangent of ") + name).c_str(), x.size(), expected,
+                   expected,
+                   std::to_string(rows) + " x " + std::to_string(width) +
+                       (cotangents.final_row ? " (final_row: the row of the last state)"
+                                             : " (one row per state)"));
+    }
     for (size_t i = 0; i < x.size(); i++) {
       if (!std::isfinite(x[i])) {
         throw InputError(who + ": the cotangent of " + name + " is not finite at row " +

@@ -25,7 +25,7 @@ void add_row(const Matrix& from, int i, std::vector<double>& to) {
 
 class RolloutSweep {
  public:
-  // The gradient must be filled with zeros, and the data of the workspace reset.
+  // The gradient must be filled with zeros, and the data of the workspace prepared.
   RolloutSweep(const Model& model, const Trajectory& t, const Cotangents& cotangents,
                Gradient& gradient, Workspace& workspace)
       : model_(model),
@@ -172,7 +172,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
                              Gradient& gradient, Workspace& workspace, StopSignal& stop,
                              int& failed_step) {
   fill_gradient(model, t, cotangents, 0, gradient);
-  reset_data(model, t.mocap_pos, t.mocap_quat, workspace);
+  prepare_data(model, t.mocap_pos, t.mocap_quat, workspace);
   workspace.cfd.evaluations = workspace.cfd.capped = 0;
   workspace.field_qacc.clear();
   return RolloutSweep(model, t, cotangents, gradient, workspace).run(stop, failed_step);

@@ -1,8 +1,8 @@
 #include "integrate/metric.h"
 
-#include "base/dual.h"
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/acceleration/inverse_dynamics.h"
 #include "stages/oracle.h"
 #include "stages/velocity/passive.h"
 
@@ -14,92 +14,42 @@ extern "C" MJAPI void mjd_smooth_vel(  // NOLINT(readability-identifier-naming)
 namespace diffmj {
 namespace {
 
-// ∂c/∂v of a lone free body, by its dofs (velocity of its origin in the world, angular
-// velocity in its own axes): c depends on the latter only
-Eigen::Matrix<double, 6, 3> free_body_bias(const mjModel* m, const mjData* d, int body) {
-  using T = Dual<3>;
-  using VectorT = Eigen::Matrix<T, 3, 1>;
-  const auto cross = [](const VectorT& a, const VectorT& b) {
-    return VectorT(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]);
-  };
-  const auto mul = [](const Eigen::Matrix3d& A, const VectorT& x) {
-    VectorT y;
-    for (int i = 0; i < 3; i++) y[i] = A(i, 0) * x[0] + A(i, 1) * x[1] + A(i, 2) * x[2];
-    return y;
-  };
-  const Rotation R(d->xmat + 9 * body);
-  // with what is welded to it, about the common centre of mass: the origin of its tree
-  const SpatialInertia I(d->crb + 10 * static_cast<ptrdiff_t>(body));
-  const Vector3 lever = -from_origin(m, d, body, d->xpos + 3 * body);
-  const int dof = m->body_dofadr[body];
-  VectorT w, s;
-  for (int k = 0; k < 3; k++) {
-    w[k] = T(d->qvel[dof + 3 + k]);
-    w[k].d[static_cast<size_t>(k)] = 1;
-    s[k] = T(lever[k]);
-  }
-  w = mul(R, w);
-  VectorT force = cross(w, cross(w, s));
-  for (int k = 0; k < 3; k++) force[k] = I.mass * force[k];
-  const VectorT lever_torque = cross(s, force), gyroscopic = cross(w, mul(I.rotational, w));
-  VectorT torque;
-  for (int k = 0; k < 3; k++) torque[k] = lever_torque[k] + gyroscopic[k];
-  torque = mul(R.transpose(), torque);
-  Eigen::Matrix<double, 6, 3> out;
-  for (int i = 0; i < 3; i++) {
-    for (int k = 0; k < 3; k++) {
-      out(i, k) = force[i].d[static_cast<size_t>(k)];
-      out(3 + i, k) = torque[i].d[static_cast<size_t>(k)];
+// A = U L: U unit upper, L lower, both in place
+void factorize(const MetricPattern& pattern, Matrix& A) {
+  for (int i = static_cast<int>(A.rows()) - 1; i >= 0; i--) {
+    const std::span<const int> row = pattern.row(i);
+    const double pivot = A(i, i);
+    for (const int j : row) {
+      const double u = A(j, i) /= pivot;
+      for (const int k : row) A(j, k) -= u * A(i, k);
     }
   }
-  return out;
 }
 
-bool alone(const mjModel* m, int dof) {
-  return m->opt.integrator == mjINT_IMPLICITFAST && is_lone_free_body(m, m->dof_bodyid[dof]);
-}
-
-// Calls fn(j) for the non-zeros j < i of row i: D's, or all of a lone free body, or none.
-template <class Fn>
-void for_each_lower(const mjModel* m, int i, Fn&& fn) {
-  if (alone(m, i)) {
-    for (int j = m->body_dofadr[m->dof_bodyid[i]]; j < i; j++) fn(j);
-  } else if (!metric_is_diagonal(m, i)) {
-    for (int p = m->D_rowadr[i]; m->D_colind[p] < i; p++) fn(m->D_colind[p]);
-  }
-}
-
-// A = U L: U unit upper, L lower, both in place
-void factorize(const mjModel* m, Matrix& A) {
-  for (int i = static_cast<int>(m->nv) - 1; i >= 0; i--) {
-    for_each_lower(m, i, [&](int j) {
-      const double u = A(j, i) /= A(i, i);
-      for_each_lower(m, i, [&](int k) { A(j, k) -= u * A(i, k); });
-    });
-  }
-}
-
-void solve_transposed(const mjModel* m, const Matrix& A, Vec x) {
+void solve_transposed(const MetricPattern& pattern, const Matrix& A, Vec x) {
+  const auto nv = static_cast<int>(A.rows());
   // Lᵀ z = r
-  for (int i = static_cast<int>(m->nv) - 1; i >= 0; i--) {
+  for (int i = nv - 1; i >= 0; i--) {
     const double z = x[static_cast<size_t>(i)] /= A(i, i);
-    for_each_lower(m, i, [&](int j) { x[static_cast<size_t>(j)] -= A(i, j) * z; });
+    for (const int j : pattern.row(i)) x[static_cast<size_t>(j)] -= A(i, j) * z;
   }
   // Uᵀ x = z
-  for (int i = 0; i < static_cast<int>(m->nv); i++) {
-    for_each_lower(
-        m, i, [&](int j) { x[static_cast<size_t>(i)] -= A(j, i) * x[static_cast<size_t>(j)]; });
+  for (int i = 0; i < nv; i++) {
+    for (const int j : pattern.row(i)) {
+      x[static_cast<size_t>(i)] -= A(j, i) * x[static_cast<size_t>(j)];
+    }
   }
 }
 
-void solve_columns(const mjModel* m, const Matrix& A, Matrix& X) {
+void solve_columns(const MetricPattern& pattern, const Matrix& A, Matrix& X) {
+  const auto nv = static_cast<int>(A.rows());
   // U Z = X
-  for (int i = static_cast<int>(m->nv) - 1; i >= 0; i--) {
-    for_each_lower(m, i, [&](int j) { X.row(j) -= A(j, i) * X.row(i); });
+  for (int i = nv - 1; i >= 0; i--) {
+    for (const int j : pattern.row(i)) X.row(j) -= A(j, i) * X.row(i);
   }
   // L X = Z
-  for (int i = 0; i < static_cast<int>(m->nv); i++) {
-    for_each_lower(m, i, [&](int j) { X.row(i) -= A(i, j) * X.row(j); });
+  for (int i = 0; i < nv; i++) {
+    for (const int j : pattern.row(i)) X.row(i) -= A(i, j) * X.row(j);
     X.row(i) /= A(i, i);
   }
 }
@@ -111,8 +61,11 @@ void implicit_metric(const StepModel& impl, Workspace& workspace) {
   mj_call("mjd_smooth_vel",
           [&] { mjd_smooth_vel(m, d, m->opt.integrator == mjINT_IMPLICIT ? 1 : 0); });
   Matrix& A = workspace.response;
+  for (const int body : impl.metric_pattern.free_bodies) {
+    const int i = m->body_dofadr[body];
+    A.block<6, 6>(i, i).setZero();
+  }
   for (int i = 0; i < impl.nv; i++) {
-    if (alone(m, i) && i == m->body_dofadr[m->dof_bodyid[i]]) A.block<6, 6>(i, i).setZero();
     for (int p = m->D_rowadr[i]; p < m->D_rowadr[i] + m->D_rownnz[i]; p++) {
       A(i, m->D_colind[p]) = -h * d->qDeriv[p];
     }
@@ -124,12 +77,11 @@ void implicit_metric(const StepModel& impl, Workspace& workspace) {
       if (j != i) A(j, i) += d->M[p];
     }
   }
-  for (int i = 0; i < impl.nv; i++) {
-    const int body = m->dof_bodyid[i];
-    if (!alone(m, i) || i != m->body_dofadr[body]) continue;
-    A.block<6, 3>(i, i + 3) += h * free_body_bias(m, d, body);
+  for (const int body : impl.metric_pattern.free_bodies) {
+    const int i = m->body_dofadr[body];
+    A.block<6, 3>(i, i + 3) += h * FreeBodyBias(m, d, body).by_velocity(Vector3(d->qvel + i + 3));
   }
-  factorize(m, A);
+  factorize(impl.metric_pattern, A);
 }
 
 }  // namespace
@@ -157,7 +109,7 @@ void metric_solve_transposed(const StepModel& impl, CVec b_bar, Vec mu, Workspac
   mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
     std::copy(b_bar.begin(), b_bar.end(), mu.begin());
-    solve_transposed(m, workspace.response, mu);
+    solve_transposed(impl.metric_pattern, workspace.response, mu);
     return;
   }
   mj_call("mj_solveM", [&] { mj_solveM(m, d, mu.data(), b_bar.data(), 1); });
@@ -168,7 +120,7 @@ void metric_solve_columns(const StepModel& impl, Matrix& X, Workspace& workspace
   const mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
     implicit_metric(impl, workspace);
-    solve_columns(m, workspace.response, X);
+    solve_columns(impl.metric_pattern, workspace.response, X);
     return;
   }
   Vec damping = workspace.saved_qvel;

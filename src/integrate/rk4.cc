@@ -35,9 +35,14 @@ StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double
   return at;
 }
 
-// runs the four stages again, from the warm start they had: mj_step keeps only the last of them.
-// Each leaves its stages in an mjData of its own.
-void run_stages(const StepModel& impl, const StepInput& in, Workspace& workspace) {
+}  // namespace
+
+StepInput rk4_stage_input(const StepModel& impl, const StepInput& in, size_t i,
+                          const Workspace& workspace) {
+  return stage_input(in, workspace.stages[i], in.time + kRk4.c[i] * impl.mj()->opt.timestep);
+}
+
+void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   const double h = m->opt.timestep;
   for (size_t i = 0; i < kStages; i++) {
@@ -60,7 +65,7 @@ void run_stages(const StepModel& impl, const StepInput& in, Workspace& workspace
       add_scaled(stage.qvel, h * kRk4.A[i][j], before.qacc);
       add_scaled(stage.act, h * kRk4.A[i][j], before.act_dot);
     }
-    const StepInput at = stage_input(in, stage, in.time + kRk4.c[i] * h);
+    const StepInput at = rk4_stage_input(impl, in, i, workspace);
     mj_call("mj_integratePos", [&] { mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1); });
     try {
       if (cfd) {
@@ -87,13 +92,11 @@ void run_stages(const StepModel& impl, const StepInput& in, Workspace& workspace
   }
 }
 
-}  // namespace
-
 void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
-  run_stages(impl, in, workspace);
+  rk4_stages(impl, in, workspace);
   Vec U = workspace.F, act_dot = workspace.saved_act_dot;
   std::vector<double>& qvel = workspace.direction;
   std::fill(U.begin(), U.end(), 0.0);
@@ -129,7 +132,7 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
   const int na = impl.na;
   const double h = m->opt.timestep;
   const Eigen::Index ncotangent = bar.next.rows();
-  run_stages(impl, in, workspace);
+  rk4_stages(impl, in, workspace);
   step_end_pullback(impl, kRk4, h, bar, workspace);
 
   // act' = next(act, Σ b_i act_dot_i), with the actuator velocities of one of the stages
@@ -166,7 +169,7 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
       solution_factorize(impl, stage.qacc, workspace);
     }
     stage_field_pullback(
-        impl, stage_input(in, stage, in.time + kRk4.c[i] * h), activation_stage ? in.act : CVec(),
+        impl, rk4_stage_input(impl, in, i, workspace), activation_stage ? in.act : CVec(),
         activation_stage ? CVec(act_dot) : CVec(), stage, multipliers,
         {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
     if (own_field) std::swap(workspace.data, stage.data);

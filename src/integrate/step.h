@@ -66,6 +66,14 @@ void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qa
                              Workspace& workspace);
 void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
                        Workspace& workspace);
+
+// Runs the stages of RK4 again, from the warm start they had: mj_step keeps only the last of them.
+// Each leaves its state, solution and slope in workspace.stages, and its stages in an mjData of its
+// own, except with forces from distance.
+void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace);
+// What stage i of them reads.
+StepInput rk4_stage_input(const StepModel& impl, const StepInput& in, size_t i,
+                          const Workspace& workspace);
 // Differences of mj_step itself, with the solver at machine precision: for models whose solution is
 // not a root of inverse dynamics.
 void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,

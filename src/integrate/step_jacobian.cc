@@ -6,29 +6,12 @@
 #include "base/rotation.h"
 #include "integrate/metric.h"
 #include "mj/collider.h"
-#include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/analytic.h"
 #include "stages/vector_field.h"
 
 namespace diffmj {
 namespace {
-
-// Activation k of act' depends on act[k] and one control alone, and no other activation on that
-// control. Calls fn(actuator, activation, control); false if it is not so.
-template <class Fn>
-bool for_each_activation(const mjModel* m, Fn&& fn) {
-  if (has_controllers(m)) return false;
-  for (int i = 0; i < static_cast<int>(m->nactuator); i++) {
-    const int nact = m->actuator_actnum[i], nctrl = m->actuator_ctrlnum[i];
-    if (nact == 0) continue;
-    if (nact != (m->actuator_dyntype[i] == mjDYN_INTEGRATOR ? nctrl : 1)) return false;
-    for (int k = 0; k < nact; k++) {
-      fn(i, m->actuator_actadr[i] + k, nctrl > 0 ? m->actuator_ctrladr[i] + k : -1);
-    }
-  }
-  return true;
-}
 
 // rows of act' from row `from` of the pullback that has a cotangent of 1 for each of them
 void read_activation_rows(const StepModel& impl, const ParameterColumns& columns, int from,
@@ -190,6 +173,14 @@ void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
                               m->opt.integrator != mjINT_RK4 &&
                               for_each_activation(m, [](int, int, int) {}) &&
                               !oracle_parameters(m, columns.bar(out.P.data())).any();
+  const bool rk4_matrices =
+      impl.path == GradientPath::kAnalytic && m->opt.integrator == mjINT_RK4 &&
+      !impl.has_surrogate_field() && columns.size() == 0 && !options.by_rows &&
+      for_each_activation(m, [](int, int, int) {}) && FieldMatrix::obstacle(impl).empty();
+  if (rk4_matrices) {
+    rk4_jacobian(impl, in, options, out, workspace);
+    return;
+  }
   if (!one_evaluation) {
     full_jacobian(impl, in, qacc, columns, out, workspace);
     return;

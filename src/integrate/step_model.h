@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "stages/stage_model.h"
 
@@ -18,10 +20,25 @@ struct StepMethod {
   double interval = 0;               // [s] between rows of a trajectory
 };
 
+// Where Mhat of the implicit integrators is not zero below its diagonal: where D is, of a lone free
+// body of implicitfast everywhere, of a dof whose row of M is its diagonal nowhere.
+struct MetricPattern {
+  explicit MetricPattern(const mjModel* m);
+  std::span<const int> row(int i) const {
+    const auto k = static_cast<size_t>(i);
+    return std::span(column).subspan(begin[k], begin[k + 1] - begin[k]);
+  }
+
+  std::vector<size_t> begin;     // nv + 1
+  std::vector<int> column;       // ascending in each row
+  std::vector<int> free_bodies;  // those that implicitfast treats alone
+};
+
 class StepModel : public StageModel {
  public:
   const Tableau* tableau;  // as in StepMethod
   double interval;         // [s]
+  const MetricPattern metric_pattern;
   // The places that a workspace has for Runge-Kutta stages, and for the state after them.
   size_t nplace() const;
 

@@ -33,18 +33,21 @@ void require_quaternions(const std::string& who, const Model& model, CVec qpos) 
 void require_input(const std::string& who, const Model& model, const RolloutInput& input,
                    int nstep) {
   if (nstep < 0) throw InputError(who + ": nstep is " + std::to_string(nstep) + ", expected >= 0");
-  const auto check = [&](const char* name, CVec x, int width, const std::string& expected,
-                         bool rows) {
+  const auto check = [&](const char* name, CVec x, const char* width_name, int width, bool rows) {
     if (x.empty()) return;
-    const auto w = static_cast<size_t>(width);
-    require_size(who, name, x.size(), w, rows ? w * static_cast<size_t>(nstep) : w, expected);
+    const size_t w = static_cast<size_t>(width), most = rows ? w * static_cast<size_t>(nstep) : w;
+    if (x.size() != w && x.size() != most) {
+      require_size(
+          who, name, x.size(), w, most,
+          rows ? shape(width_name, width, nstep) : std::to_string(width) + " (" + width_name + ")");
+    }
     require_finite(who, name, x, w);
   };
   const auto single = [&](const char* name, CVec x, const char* size_name, int size) {
-    check(name, x, size, std::to_string(size) + " (" + size_name + ")", false);
+    check(name, x, size_name, size, false);
   };
   const auto rows = [&](const char* name, CVec x, const char* width_name, int width) {
-    check(name, x, width, shape(width_name, width, nstep), true);
+    check(name, x, width_name, width, true);
   };
   single("qpos", input.qpos, "nq", model.nq());
   single("qvel", input.qvel, "nv", model.nv());
@@ -57,6 +60,17 @@ void require_input(const std::string& who, const Model& model, const RolloutInpu
   single("qacc_warmstart", input.qacc_warmstart, "nv", model.nv());
   if (!std::isfinite(input.time)) throw InputError(who + ": time is not finite");
   if (!input.qpos.empty()) require_quaternions(who, model, input.qpos);
+}
+
+void prepare_data(const Model& model, CVec mocap_pos, CVec mocap_quat, Workspace& workspace) {
+  mjData* d = workspace.data.get();
+  // a stack that is not empty was left by an error
+  if (model.nmocap() > 0 || d->pstack != 0) {
+    reset_data(model, mocap_pos, mocap_quat, workspace);
+    return;
+  }
+  const mjModel* m = model.mj();
+  std::copy_n(m->eq_active0, m->neq, d->eq_active);
 }
 
 void reset_data(const Model& model, CVec mocap_pos, CVec mocap_quat, Workspace& workspace) {

@@ -33,7 +33,13 @@ BadState find_bad_step(const Model& model, const mjData* d) {
 void record_contacts(const mjData* d, size_t most, Trajectory& t) {
   if (t.contact_begin.empty()) return;
   try {
+    const bool first = t.contacts.empty();
     keep_contacts(d, t.contacts);
+    if (first) {
+      // as many in every step to come
+      const size_t nstep = static_cast<size_t>(t.nstep_asked) + 1 - t.contact_begin.size();
+      t.contacts.reserve(std::min(most, nstep * t.contacts.size()));
+    }
     t.contact_begin.push_back(t.contacts.size());
     if (t.contacts.size() <= most) return;
   } catch (const std::bad_alloc&) {

@@ -82,15 +82,21 @@ void record_state(double time, const double* qpos, const double* qvel, const dou
 
 BadState find_bad_state(const Model& model, const double* qpos, const double* qvel,
                         const double* act) {
-  const auto bad = [](double x) { return !std::isfinite(x) || std::abs(x) > kMaxMagnitude; };
-  for (int i = 0; i < model.nq(); i++) {
-    if (bad(qpos[i])) return {"qpos", i};
-  }
-  for (int i = 0; i < model.nv(); i++) {
-    if (bad(qvel[i])) return {"qvel", i};
-  }
-  for (int i = 0; i < model.na(); i++) {
-    if (bad(act[i])) return {"act", i};
+  // false of what is not a number, too
+  const auto good = [](double x) { return std::abs(x) <= kMaxMagnitude; };
+  struct Part {
+    const char* what;
+    const double* x;
+    int size;
+  };
+  for (const Part& part : {Part{"qpos", qpos, model.nq()}, Part{"qvel", qvel, model.nv()},
+                           Part{"act", act, model.na()}}) {
+    // all of them first, without a branch for each
+    bool all_good = true;
+    for (int i = 0; i < part.size; i++) all_good &= good(part.x[i]);
+    for (int i = 0; i < part.size && !all_good; i++) {
+      if (!good(part.x[i])) return {part.what, i};
+    }
   }
   return {};
 }

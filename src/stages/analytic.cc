@@ -121,8 +121,20 @@ Motion& gravcomp_motion(const mjModel* m, const mjData* d, CVec lambda, Workspac
   return s.G;
 }
 
-// -h μᵀ (∂c/∂v) b: c is quadratic in v, so that (∂c/∂v) b = ½ (c(v + b) - c(v - b)) exactly.
-// implicitfast has it for lone free bodies.
+// -h μᵀ (∂c/∂v) b of implicitfast, which has it for lone free bodies
+void free_bias_metric_pullback(const mjModel* m, const mjData* d, CVec qvel, CVec mu, CVec b,
+                               Vec qpos_bar, Vec qvel_bar) {
+  for (int body = 1; body < static_cast<int>(m->nbody); body++) {
+    if (!is_lone_free_body(m, body)) continue;
+    const auto dof = static_cast<size_t>(m->body_dofadr[body]);
+    FreeBodyBias(m, d, body)
+        .form_pullback(Vector3(&qvel[dof + 3]), Vector6(&mu[dof]), Vector3(&b[dof + 3]),
+                       -m->opt.timestep, &qpos_bar[dof], &qvel_bar[dof]);
+  }
+}
+
+// -h μᵀ (∂c/∂v) b by sweeps, which know all parameters: c is quadratic in v, so that (∂c/∂v) b =
+// ½ (c(v + b) - c(v - b)) exactly.
 void bias_metric_pullback(const StageModel& impl, CVec qvel, CVec mu, CVec b, Vec qpos_bar,
                           Vec qvel_bar, const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();
@@ -225,7 +237,10 @@ class CotangentSweep {
     }
     if (problem_.poses) poses_pullback(m_, d_, *problem_.poses, s_, params_);
     kinematics_pullback(m_, d_, s_, qpos_bar_, qvel_bar_, params_);
-    if (implicit_) {
+    if (!implicit_) return;
+    if (m_->opt.integrator == mjINT_IMPLICITFAST && !params_.any()) {
+      free_bias_metric_pullback(m_, d_, problem_.in.qvel, mu_, problem_.b, qpos_bar_, qvel_bar_);
+    } else {
       bias_metric_pullback(impl_, problem_.in.qvel, mu_, problem_.b, qpos_bar_, qvel_bar_, params_,
                            workspace_);
     }

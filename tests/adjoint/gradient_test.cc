@@ -9,6 +9,7 @@
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "setup/workspace_lease.h"
 
 namespace diffmj {
 namespace {
@@ -170,6 +171,31 @@ TEST(Gradient, ParametersDoNotDependOnWhatElseIsAskedFor) {
       EXPECT_LE(distance(one.params.at(field), expected), 1e-7 * (1e-6 + norm(expected))) << field;
       EXPECT_LE(distance(one.qvel, all.qvel), 1e-7 * (1e-6 + norm(all.qvel))) << field;
     }
+  }
+}
+
+// the backward pass does not reset its mjData: it must write all that it reads
+TEST(Gradient, ReadsNothingThatWasLeftInTheWorkspace) {
+  for (const std::string& name : zoo_names()) {
+    SCOPED_TRACE(name);
+    const Scene scene = zoo(name);
+    const int nstep = 3;
+    const Trajectory t = rollout(scene.model, scene.input(), nstep);
+    ASSERT_TRUE(t.ok());
+    const Vector bar(static_cast<size_t>(nstep + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
+    const Cotangents cotangents{.qpos_tangent = bar, .qvel = bar};
+    const Gradient expected = rollout_pullback(scene.model, t, cotangents);
+    {
+      // all bits set: numbers that are not, indices of -1
+      const WorkspaceLease workspace(scene.model.impl());
+      mj_resetDataDebug(scene.model.mj(), workspace->data.get(), 0xff);
+    }
+    const Gradient g = rollout_pullback(scene.model, t, cotangents);
+    EXPECT_EQ(g.qpos, expected.qpos);
+    EXPECT_EQ(g.qvel, expected.qvel);
+    EXPECT_EQ(g.act, expected.act);
+    EXPECT_EQ(g.ctrl, expected.ctrl);
+    EXPECT_EQ(g.qfrc_applied, expected.qfrc_applied);
   }
 }
 

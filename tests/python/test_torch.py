@@ -194,10 +194,10 @@ class Calls:
     def _spy(self, name):
         inner = getattr(diffmj.torch, f"_{name}_call")
 
-        def call(array, nstep, inputs, outputs):
+        def call(array, nstep, inputs, outputs, *kept):
             self.names.append(name)
             self.arrays.append((inputs, outputs))
-            inner(array, nstep, inputs, outputs)
+            return inner(array, nstep, inputs, outputs, *kept)
 
         return call
 
@@ -283,6 +283,36 @@ def test_jacrev_and_checkpoint(pendulum):
     rows = [torch.autograd.grad(x, qvel, retain_graph=True)[0].numpy() for x in out]
     np.testing.assert_array_equal(rows, expected)
     equal(torch.autograd.functional.jacobian(final, tensor([0.1])), expected)
+
+
+def test_a_rollout_is_kept_for_its_backward_pass(humanoid):
+    rollout = diffmj.torch.Rollout(humanoid, ("qpos",))
+    start, nstep = tensor(fallen(humanoid)), 5
+    weights = np.random.default_rng(0).standard_normal((2, nstep + 1, humanoid.nq))
+    traj = humanoid.rollout(fallen(humanoid), nstep=nstep)
+    expected = [traj.backward(qpos=w).qvel for w in weights]
+
+    def call():
+        qvel = variable(np.zeros(humanoid.nv))
+        return qvel, rollout(start, qvel, nstep=nstep).qpos
+
+    def tape(x):
+        return x.grad_fn.saved_tensors[-1]
+
+    qvel, qpos = call()
+    assert tape(qpos).numel() == 0
+    for _ in range(2):  # what is kept stays with the graph
+        equal(torch.autograd.grad(qpos, qvel, tensor(weights[0]), retain_graph=True)[0], expected[0])
+    # a gradient with a graph of its own is the operator's, which runs the rollout again
+    (slope,) = torch.autograd.grad(qpos, qvel, tensor(weights[1]), create_graph=True)
+    equal(slope, expected[1])
+    # hooks may move what is saved to anywhere, and bring back other tensors
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: x.detach().numpy().copy(), torch.from_numpy
+    ):
+        qvel, qpos = call()
+    assert tape(qpos).numel() > 0
+    equal(torch.autograd.grad(qpos, qvel, tensor(weights[1]))[0], expected[1])
 
 
 @pytest.mark.parametrize("way", ["eager", "compiled"])

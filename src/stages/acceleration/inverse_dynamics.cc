@@ -80,6 +80,39 @@ void inverse_dynamics_pullback(const mjModel* m, const mjData* d, double phi_bar
   }
 }
 
+FreeBodyBias::FreeBodyBias(const mjModel* m, const mjData* d, int body)
+    : mass(0), R(Rotation(d->xmat + 9 * body)) {
+  // about the common centre of mass, which is the origin of its tree
+  const SpatialInertia at_com(d->crb + 10 * static_cast<ptrdiff_t>(body));
+  mass = at_com.mass;
+  s = R.transpose() * -from_origin(m, d, body, d->xpos + 3 * body);
+  I = R.transpose() * at_com.rotational * R;
+  I += mass * (s.squaredNorm() * Eigen::Matrix3d::Identity() - s * s.transpose());
+}
+
+Eigen::Matrix<double, 6, 3> FreeBodyBias::by_velocity(const Vector3& w) const {
+  Eigen::Matrix<double, 6, 3> out;
+  const Vector3 ws = w.cross(s), Iw = I * w;
+  for (int k = 0; k < 3; k++) {
+    const Vector3 e = Vector3::Unit(k);
+    out.col(k).head<3>() = mass * (R * (e.cross(ws) + w.cross(e.cross(s))));
+    out.col(k).tail<3>() = e.cross(Iw) + w.cross(I.col(k));
+  }
+  return out;
+}
+
+void FreeBodyBias::form_pullback(const Vector3& w, const Vector6& mu, const Vector3& beta,
+                                 double phi_bar, double* qpos_bar, double* qvel_bar) const {
+  // φ = μ_linear · R g + μ_angular · (β × I ω + ω × I β),  g = mass (β × (ω × s) + ω × (β × s))
+  const Vector3 linear = R.transpose() * mu.head<3>(), angular = mu.tail<3>();
+  const Vector3 bs = beta.cross(s), Ib = I * beta;
+  const Vector3 g = mass * (beta.cross(w.cross(s)) + w.cross(bs));
+  Eigen::Map<Vector3>(qpos_bar + 3) += phi_bar * g.cross(linear);
+  Eigen::Map<Vector3>(qvel_bar + 3) +=
+      phi_bar * (mass * (s.cross(linear.cross(beta)) + bs.cross(linear)) + I * angular.cross(beta) +
+                 Ib.cross(angular));
+}
+
 double mass_form(const mjModel* m, const mjData* d, const Motion& mu, const Motion& x) {
   double psi = 0;
   for_each_body(m, d, [&](int body, const SpatialInertia& I) {

@@ -30,6 +30,28 @@ void mass_form_pullback(const mjModel* m, const mjData* d, double psi_bar, Motio
 void mass_matrix_pullback(const mjModel* m, const mjData* d, CVec M_bar, Sweep& sweep,
                           const ParameterBar& params);
 
+// c of a lone free body by its own dofs, the velocity of its origin in the world and the angular
+// velocity ω in its own axes:
+//
+//   c = (mass R ω × (ω × s), ω × I ω)
+//
+// with s from its origin to the centre of mass and I about its origin, both in its own axes, in
+// which they are constant, and both with what is welded to it. d must hold mj_makeM.
+struct FreeBodyBias {
+  FreeBodyBias(const mjModel* m, const mjData* d, int body);
+  // ∂c/∂ω
+  Eigen::Matrix<double, 6, 3> by_velocity(const Vector3& w) const;
+  // φ = μᵀ (∂c/∂ω) β, β the angular part of a generalised vector: adds φ_bar dφ to the six entries
+  // of qpos_bar and qvel_bar that are the body's own.
+  void form_pullback(const Vector3& w, const Vector6& mu, const Vector3& beta, double phi_bar,
+                     double* qpos_bar, double* qvel_bar) const;
+
+  double mass;
+  Eigen::Matrix3d R;
+  Vector3 s;
+  Eigen::Matrix3d I;
+};
+
 // Gravity as the dynamics see it: zero if it is disabled.
 Vector3 effective_gravity(const mjModel* m);
 
