@@ -115,7 +115,7 @@ class Trajectory:
             return None
         out = []
         for i in range(len(self._record)):
-            x = self._record.solver(i)
+            x = self._record.integrator(i)
             out.append(
                 SolverSteps(
                     time=x.time,
