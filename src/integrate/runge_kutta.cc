@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/require.h"
+#include "integrate/field_pullback.h"
 #include "integrate/manifold.h"
-#include "integrate/metric.h"
 #include "integrate/stages_pullback.h"
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
@@ -366,20 +366,12 @@ void RungeKutta::pullback(StepBar& bar) {
 }
 
 void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& bar, bool evaluated) {
-  const bool analytic = impl_.path == GradientPath::kAnalytic,
-             constrained = !analytic || at.nefc > 0;
   const StepInput in = input_at(time, at);
-  if (impl_.has_surrogate_field()) {
-    // evaluated by stage_field_pullback
-  } else if (!evaluated) {
-    vector_field_evaluate(impl_, in, at.qacc, constrained, workspace_);
-    if (!constrained) metric_factorize(impl_, workspace_);
-  } else if (constrained) {
-    solution_factorize(impl_, at.qacc, workspace_);
-  }
   OracleMultipliers multipliers;
   if (impl_.na > 0) multipliers.act_dot_bar = &at.act_dot_bar;
-  stage_field_pullback(impl_, in, {}, {}, at, multipliers, bar, workspace_);
+  diffmj::field_pullback(impl_,
+                         {.in = in, .qacc = at.qacc, .nefc = at.nefc, .evaluated = evaluated},
+                         at.a_bar, multipliers, bar, workspace_);
 }
 
 }  // namespace diffmj
