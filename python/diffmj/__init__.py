@@ -79,7 +79,7 @@ from ._records import (  # noqa: E402
     Contact,
     Event,
     Gradient,
-    SolverSteps,
+    IntegratorRecord,
 )
 from ._segments import Segment, Target, segments  # noqa: E402
 from ._simulator import Simulator, State  # noqa: E402
@@ -115,6 +115,7 @@ __all__ = [
     "GradientWarning",
     "GrazingWarning",
     "InputError",
+    "IntegratorRecord",
     "JointPosition",
     "JointVelocity",
     "Kink",
@@ -134,7 +135,6 @@ __all__ = [
     "SensorValue",
     "Simulator",
     "SiteDistance",
-    "SolverSteps",
     "State",
     "StepBudgetError",
     "StepSizeError",

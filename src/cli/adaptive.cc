@@ -127,7 +127,7 @@ Json json_adaptive(const Model& model) {
   return out;
 }
 
-Json json_solver(const Trajectory& t) {
+Json json_integrator(const Trajectory& t) {
   const IntegratorRecord& s = t.integrator;
   Json out = {{"accepted", s.naccepted},        {"rejected", s.nrejected},
               {"evaluations", s.nevaluation},   {"smallest_step", s.smallest_step},

@@ -1,4 +1,4 @@
-// Explicit Runge-Kutta methods on the command line: their options, and what their solver did.
+// Explicit Runge-Kutta methods on the command line: their options, and what they did.
 #ifndef DIFFMJ_CLI_ADAPTIVE_H_
 #define DIFFMJ_CLI_ADAPTIVE_H_
 
@@ -21,7 +21,7 @@ AdaptiveOptions read_adaptive_options(Integrator integrator, const AdaptiveArgum
 Json json_adaptive(const Model& model);
 // Counts and sizes of the steps; of a rollout that failed also the state it ended at, beyond the
 // last row.
-Json json_solver(const Trajectory& trajectory);
+Json json_integrator(const Trajectory& trajectory);
 // What the way back did.
 Json json_adjoint(const Model& model, const Gradient& gradient);
 
