@@ -61,13 +61,15 @@ class StepEvents final : public StepObserver {
   // What was active where the step began, and whether the backward pass needs it: something was
   // suppressed within the step, or released there.
   RowBase base() const { return mask_.base(); }
-  bool needs_base() const { return suppressed_ || !released_.empty(); }
+  bool needs_base() const { return suppressed_ || begins_with_release(); }
   // The step is made: what is active at its end is where the next one begins. jumps: the rates
   // there are those of the other side.
   void follow(bool jumps);
   // At the event that ended the step just followed these were released: they carry no force from
   // there on.
   void release(std::span<const EventConstraint> constraints);
+  // The next step begins with such.
+  bool begins_with_release() const { return !released_.empty(); }
 
   // StepObserver
   void suppress(mjData* d, bool contacts) override { mask_.suppress(d, contacts); }
