@@ -39,7 +39,7 @@ void bench_adjoint(benchmark::State& state, const Scene& scene, int nstep) {
     backward += seconds(start);
 
     // mj_forward at the rows of the trajectory, as often as the rollout called it
-    const long repeat = std::max(1L, t.solver.nevaluation / (t.nstep + 1));
+    const long repeat = std::max(1L, t.integrator.nevaluation / (t.nstep + 1));
     double at_rows = 0;
     for (int i = 0; i <= t.nstep; i++) {
       std::copy_n(t.qpos.data() + static_cast<ptrdiff_t>(i) * t.nq, t.nq, d->qpos);
@@ -53,9 +53,9 @@ void bench_adjoint(benchmark::State& state, const Scene& scene, int nstep) {
       at_rows += seconds(start);
     }
     evaluation += at_rows / static_cast<double>(repeat * (t.nstep + 1)) *
-                  static_cast<double>(t.solver.nevaluation);
-    accepted += static_cast<double>(t.solver.naccepted);
-    evaluations += static_cast<double>(t.solver.nevaluation);
+                  static_cast<double>(t.integrator.nevaluation);
+    accepted += static_cast<double>(t.integrator.naccepted);
+    evaluations += static_cast<double>(t.integrator.nevaluation);
   }
   mj_deleteData(d);
   state.counters["nv"] = scene.model.nv();
@@ -81,7 +81,7 @@ void bench_events(benchmark::State& state, Scene (*make)(const ModelOptions&)) {
       const auto start = std::chrono::steady_clock::now();
       const Trajectory t = rollout(scene.model, scene.input(), 20);
       fastest[side] = std::min(fastest[side], seconds(start));
-      nevent += t.solver.events.size();
+      nevent += t.integrator.events.size();
     }
   }
   state.counters["watching"] = fastest[0] / fastest[1];

@@ -98,7 +98,7 @@ def step_table(name: str, trajectories: dict) -> dict:
     rows = [
         (key, start, size)
         for key, x in trajectories.items()
-        for start, size in zip(x.solver.time[:-1], np.diff(x.solver.time), strict=True)
+        for start, size in zip(x.integrator.time[:-1], np.diff(x.integrator.time), strict=True)
     ]
     return dict(zip((name, "time [s]", "step [s]"), zip(*rows, strict=True), strict=True))
 

@@ -87,9 +87,9 @@ def hash_of(model: Path, options: dict, nstep: int) -> str:
         traj = sim.rollout(**start, nstep=nstep)
         for name in ("time", "qpos", "qvel", "act", "qacc", "xpos", "site_xpos"):
             out.add(name, getattr(traj, name))
-        if traj.solver is not None:
-            out.add("steps", traj.solver.time)
-            out.add("events", np.array([e.time for e in traj.solver.events]))
+        if traj.integrator is not None:
+            out.add("steps", traj.integrator.time)
+            out.add("events", np.array([e.time for e in traj.integrator.events]))
         random = np.random.default_rng(1)
         bars = {
             n: random.normal(size=getattr(traj, n).shape) for n in ("qpos", "qvel", "act", "xpos")

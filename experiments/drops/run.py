@@ -30,14 +30,14 @@ def drops(nthread):
 
 def check(batch, singles, expected, checks):
     impacts = HEIGHTS - RADIUS  # at 1 m/s
-    counts = [steps.accepted for steps in batch.solver]
+    counts = [steps.accepted for steps in batch.integrator]
     late = [
         abs(steps.time[np.argmin(np.diff(steps.time))] - impact)
-        for steps, impact in zip(batch.solver, impacts, strict=True)
+        for steps, impact in zip(batch.integrator, impacts, strict=True)
     ]
     same = all(
-        np.array_equal(steps.time, single.solver.time)
-        for steps, single in zip(batch.solver, singles, strict=True)
+        np.array_equal(steps.time, single.integrator.time)
+        for steps, single in zip(batch.integrator, singles, strict=True)
     )
     print(
         f"  twenty drops: {min(counts)} to {max(counts)} steps each; smallest steps within "

@@ -42,7 +42,7 @@ def measure(body, speeds, tolerance, nthread=0):
         trajectory = common.toss(sim, speeds)
         out["loss"] = np.where(trajectory.ok, common.final_y(trajectory), np.nan)
         out["gradient"] = common.final_y_gradient(trajectory)
-        events = [x.events for x in trajectory.solver]
+        events = [x.events for x in trajectory.integrator]
         out["events"] = np.array([len(x) for x in events])
         out["slowest"] = np.array([min((abs(e.rate) for e in x), default=np.nan) for x in events])
         other = common.toss(simulator(body, tolerance, nthread, events=False), speeds)

@@ -35,7 +35,7 @@ def cube(expected, checks):
         # one interval: no step is cut short by a row of the trajectory
         sim = common.adaptive("toss/box.xml", tolerance, interval=1.0, max_step=MAX_STEP)
         trajectories[tolerance] = trajectory = common.toss(sim, SPEED)
-        steps = trajectory.solver
+        steps = trajectory.integrator
         print(
             f"  cube at {common.power(tolerance)}: {steps.accepted} steps, {steps.rejected} "
             f"rejected, from {steps.smallest_step:.1e} s to {steps.largest_step:.1e} s"
@@ -57,7 +57,7 @@ def draw(trajectories):
     top.plot(fine.time, lowest_corner(fine), color=common.VERMILION)
     top.set_ylabel("height of the\nlowest corner [m]")
     for tolerance, trajectory in trajectories.items():
-        label = f"{common.power(tolerance)}: {trajectory.solver.accepted} steps"
+        label = f"{common.power(tolerance)}: {trajectory.integrator.accepted} steps"
         diffmj.plot_steps(trajectory, bottom, color=TOLERANCES[tolerance], label=label)
     top.margins(x=0.01)
     bottom.legend(title="tolerance of Tsit5", loc="lower right")
@@ -72,11 +72,11 @@ def main(argv=None):
     trajectories = cube(common.expected(__file__), checks)
     numbers = {
         common.power(tolerance): {
-            "accepted": x.solver.accepted,
-            "rejected": x.solver.rejected,
-            "smallest": x.solver.smallest_step,
-            "largest": x.solver.largest_step,
-            "largest_to_smallest": x.solver.largest_step / x.solver.smallest_step,
+            "accepted": x.integrator.accepted,
+            "rejected": x.integrator.rejected,
+            "smallest": x.integrator.smallest_step,
+            "largest": x.integrator.largest_step,
+            "largest_to_smallest": x.integrator.largest_step / x.integrator.smallest_step,
         }
         for tolerance, x in trajectories.items()
     }

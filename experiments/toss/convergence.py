@@ -34,7 +34,7 @@ def measure(tolerances):
             row[column] = float(common.final_y_gradient(trajectory))
             if column == "discrete":
                 row["loss"] = float(common.final_y(trajectory))
-                row["steps"] = trajectory.solver.accepted
+                row["steps"] = trajectory.integrator.accepted
         rows.append(row)
     return rows, reference()
 

@@ -3,6 +3,7 @@
 #define DIFFMJ_ROLLOUT_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,18 +66,8 @@ struct StepRecord {
   int solver_niter = 0;  // iterations, over all islands
 };
 
-// A limit or contact of an event, as MuJoCo lists it at the event's state.
-struct EventConstraint {
-  int type = 0;            // mjtConstraint
-  int id = 0;              // joint, tendon or contact
-  int geom[2] = {-1, -1};  // of a contact; -1: a flex
-  int flex[2] = {-1, -1};  // of a contact; -1: a geom
-  int row = 0, nrow = 0;   // its rows
-  double rate = 0;         // [m/s or rad/s] of its violation
-};
-
 // Limits or contacts that became active together, at the end of a step.
-struct SolverEvent {
+struct Event {
   double time = 0;       // [s]
   int interval = 0;      // row of the trajectory before it
   int step = 0;          // that ends there
@@ -85,29 +76,21 @@ struct SolverEvent {
   int count = 0;         // contacts and limits that it is about
   bool release = false;  // they cease to be active while they carry force
   double rate = 0;       // [m/s or rad/s] of their violation, the mean; < 0, of a release > 0
-  double jump = 0;       // norm of qacc_after - qacc_before
+  double jump = 0;       // norm of the jump of qacc
   // The rate is so small that the motion may miss the contact after a small change.
   bool grazing = false;
   // The rate is 0 up to rounding: the contact or limit was at rest on its margin. The motion has no
   // derivative there, and the gradient is one-sided, without a term for the event.
   bool at_rest = false;
-
-  // For the backward pass: what it is about, the state, the rates on both sides, and the position
-  // the step began with.
-  std::vector<EventConstraint> constraints;     // count
-  std::vector<double> qpos, qvel, act;          // nq, nv, na
-  std::vector<double> qacc_before, qacc_after;  // nv
-  std::vector<double> start_qpos;               // nq
-  double start_time = 0;                        // [s]
 };
 
 // What an explicit Runge-Kutta method did, over all intervals.
-struct SolverRecord {
+struct IntegratorRecord {
   std::vector<double> time;     // [s] where each step began, and where the last one ended
   std::vector<int> first_step;  // nstep + 1: of each interval; the last is the number of steps
   long naccepted = 0, nrejected = 0, nevaluation = 0;
   double smallest_step = 0, largest_step = 0;  // [s], of accepted ones
-  std::vector<SolverEvent> events;             // in the order of time
+  std::vector<Event> events;                   // in the order of time
   // [s] of wall time: MuJoCo's stages over all evaluations, and the rollout
   struct Seconds {
     double position = 0, velocity = 0, actuation = 0, acceleration = 0, constraint = 0, total = 0;
@@ -116,22 +99,12 @@ struct SolverRecord {
   // Where the rollout ended; of one that failed, beyond the last row of the trajectory.
   double end_time = 0;                              // [s]
   std::vector<double> end_qpos, end_qvel, end_act;  // nq, nv, na
-
-  // For the backward pass: all steps with their Runge-Kutta stages, or the states of those in
-  // kept_step (AdaptiveOptions::checkpoints), in the layout of record/adaptive.h.
-  std::vector<double> kept;
-  std::vector<int> kept_nefc;
-  std::vector<int> kept_step;
-  // Steps within which a constraint became active and was suppressed until their end.
-  std::vector<int> masked_step;
-  // Nonsmooth steps, within which constraints began or ceased to carry force. They use the
-  // continuous adjoint, because that of the step itself does not depend on where in the step this
-  // happens.
-  std::vector<int> bent_step;
 };
 
+// What the backward pass reads of a rollout beside its states; not for users.
+struct Tape;
+
 struct Trajectory {
-  int model_id = 0;  // of the model it was made with, or a copy of it
   int nq = 0, nv = 0, na = 0, nu = 0, nbody = 0;
   int nstep = 0;  // steps completed: every array below has nstep or nstep + 1 rows
 
@@ -139,18 +112,9 @@ struct Trajectory {
   std::vector<double> qpos, qvel, act;  // (nstep + 1) x {nq, nv, na}
   std::vector<double> qacc;             // nstep x nv: as mj_step leaves it; at the start of a step,
                                         // for RK4 at its last stage; at the start of an interval
-  std::vector<double> qacc_warmstart;   // nstep x nv: what the solver of each step started from
-  std::vector<double> next_warmstart;   // nv: what that of a next step would start from
+  std::vector<double> next_warmstart;   // nv: what the solver of a next step would start from
   std::vector<StepRecord> steps;        // nstep
-  // Tendon paths at the start of each step, so that the backward pass need not recompute them:
-  // nstep rows, or nothing if the model has none or they would not fit.
-  std::vector<double> tendon_numbers;
-  std::vector<int> tendon_objects;
-  // Contacts at the start of each step, to the same end: those of step i are the bytes from
-  // contact_begin[i] to contact_begin[i + 1]. Both are empty where contacts would not fit.
-  std::vector<unsigned char> contacts;
-  std::vector<size_t> contact_begin;  // nstep + 1
-  SolverRecord solver;                // of explicit Runge-Kutta methods; else empty
+  IntegratorRecord integrator;          // of explicit Runge-Kutta methods; else empty
   // (nstep + 1) x nsensordata, with RolloutOptions::sensors; else empty (sensordata(), sensors.h).
   std::vector<double> sensordata;
 
@@ -163,6 +127,10 @@ struct Trajectory {
   std::string message;  // of a failure: what, at which step, time and dof, and the remedy
   int failed_dof = -1;  // of kNotFinite
   std::vector<Warning> warnings;
+
+  // Shared by copies. It belongs to the model that the trajectory was made with, and its copies:
+  // functions that take a trajectory throw InputError with another one, or without a tape.
+  std::shared_ptr<const Tape> tape;
 
   bool ok() const { return outcome == Outcome::kSuccess; }
 };

@@ -94,7 +94,7 @@ from ._records import (  # noqa: E402
     Contact,
     Event,
     Gradient,
-    SolverSteps,
+    IntegratorRecord,
 )
 from ._segments import Segment, Target, segments  # noqa: E402
 from ._simulator import Simulator  # noqa: E402
@@ -135,6 +135,7 @@ __all__ = [
     "GrazingWarning",
     "Heun",
     "InputError",
+    "IntegratorRecord",
     "JointPosition",
     "JointVelocity",
     "Kink",
@@ -160,7 +161,6 @@ __all__ = [
     "Smooth",
     "SmoothBackward",
     "SmoothField",
-    "SolverSteps",
     "State",
     "StepBudgetError",
     "StepSizeError",

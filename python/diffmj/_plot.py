@@ -26,15 +26,15 @@ def plot_steps(trajectory: Trajectory, ax: Axes | None = None, **style: Any) -> 
     """
     import matplotlib.pyplot as plt  # slow to import, and not needed otherwise
 
-    solver = trajectory.solver
-    if solver is None:
+    record = trajectory.integrator
+    if record is None:
         raise InputError(
             "plot_steps: the trajectory has steps of one size; make it with an explicit "
             "Runge-Kutta method, for instance integrator='tsit5'"
         )
     if ax is None:
         ax = plt.subplots(layout="constrained")[1]
-    rollouts = solver if isinstance(solver, list) else [solver]
+    rollouts = record if isinstance(record, list) else [record]
     for i, x in enumerate(rollouts):
         line = {"baseline": None, "color": f"C{i % 10}"} | style
         ax.stairs(np.diff(x.time), x.time, **line)

@@ -86,7 +86,7 @@ class Event:
 
 
 @dataclass(frozen=True, eq=False)
-class SolverSteps:
+class IntegratorRecord:
     """The steps of an explicit Runge-Kutta method in a rollout; `plot_steps` draws them.
 
     Attributes:

@@ -14,7 +14,7 @@ from . import _diffmj, _linearize
 from ._arrays import Array, require_finite, to_array, to_index
 from ._errors import InputError
 from ._linearize import Tangents
-from ._records import ConstraintForces, Contact, Event, Gradient, SolverSteps
+from ._records import ConstraintForces, Contact, Event, Gradient, IntegratorRecord
 from ._warnings import Warning, to_warnings
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Trajectory:
         return self._array(self._record.qacc)
 
     @cached_property
-    def solver(self) -> SolverSteps | list[SolverSteps] | None:
+    def integrator(self) -> IntegratorRecord | list[IntegratorRecord] | None:
         """The steps of an explicit Runge-Kutta method, a list with a batch; None with MuJoCo's
         integrators.
         """
@@ -115,9 +115,9 @@ class Trajectory:
             return None
         out = []
         for i in range(len(self._record)):
-            x = self._record.solver(i)
+            x = self._record.integrator(i)
             out.append(
-                SolverSteps(
+                IntegratorRecord(
                     time=x.time,
                     first_step=x.first_step,
                     accepted=x.naccepted,

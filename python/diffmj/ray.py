@@ -25,7 +25,7 @@ from ._cost import Cost
 from ._errors import InputError
 from ._linearize import Tangents
 from ._pool_chunks import Chunk, Chunks
-from ._records import ConstraintForces, Gradient, SolverSteps
+from ._records import ConstraintForces, Gradient, IntegratorRecord
 from ._segments import Segment
 from ._simulator import _ROWS as _INPUTS
 from ._simulator import Simulator, _report_failures
@@ -754,16 +754,16 @@ class PoolTrajectory(Trajectory):
         return found[0]
 
     @cached_property
-    def solver(self) -> list[SolverSteps] | None:  # type: ignore[override]
-        """As `Trajectory.solver`."""
+    def integrator(self) -> list[IntegratorRecord] | None:  # type: ignore[override]
+        """As `Trajectory.integrator`."""
         if not self._sim._model.is_adaptive:
             return None
         out: list[Any] = [None] * len(self._record)
 
-        def receive(chunk: Chunk, x: list[SolverSteps]) -> None:
+        def receive(chunk: Chunk, x: list[IntegratorRecord]) -> None:
             out[chunk.begin : chunk.end] = x
 
-        self._record.run(_pool_worker.field, lambda chunk: {"name": "solver"}, receive)
+        self._record.run(_pool_worker.field, lambda chunk: {"name": "integrator"}, receive)
         return out
 
     @cached_property

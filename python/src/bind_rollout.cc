@@ -85,9 +85,10 @@ auto rows_of(std::vector<T> ConstraintForces::*member) {
 }
 
 template <class T>
-auto solver_rows(std::vector<T> SolverRecord::*member) {
-  return
-      [member](const SolverRecord& x) { return copied((x.*member).data(), {(x.*member).size()}); };
+auto integrator_rows(std::vector<T> IntegratorRecord::*member) {
+  return [member](const IntegratorRecord& x) {
+    return copied((x.*member).data(), {(x.*member).size()});
+  };
 }
 
 // get(trajectory) of every trajectory
@@ -218,38 +219,38 @@ void bind_rollout(nb::module_& m) {
           },
           "model"_a, "bytes"_a, "nstep"_a, "models"_a, "Reads what to_bytes gave.")
       .def(
-          "solver", [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).solver; }, "i"_a,
-          nb::rv_policy::reference_internal, "What the solver of rollout i did.");
+          "integrator",
+          [](const TrajectoryBatch& b, size_t i) { return &b.items.at(i).integrator; }, "i"_a,
+          nb::rv_policy::reference_internal, "What the integrator of rollout i did.");
 
-  nb::class_<SolverEvent>(m, "SolverEvent",
-                          "Limits or contacts that became active together, or ceased to be so.")
-      .def_ro("time", &SolverEvent::time)
-      .def_ro("interval", &SolverEvent::interval)
-      .def_ro("step", &SolverEvent::step)
-      .def_ro("what", &SolverEvent::what)
-      .def_ro("count", &SolverEvent::count)
-      .def_ro("release", &SolverEvent::release)
-      .def_ro("rate", &SolverEvent::rate)
-      .def_ro("jump", &SolverEvent::jump)
-      .def_ro("grazing", &SolverEvent::grazing)
-      .def_ro("at_rest", &SolverEvent::at_rest);
+  nb::class_<Event>(m, "Event",
+                    "Limits or contacts that became active together, or ceased to be so.")
+      .def_ro("time", &Event::time)
+      .def_ro("interval", &Event::interval)
+      .def_ro("step", &Event::step)
+      .def_ro("what", &Event::what)
+      .def_ro("count", &Event::count)
+      .def_ro("release", &Event::release)
+      .def_ro("rate", &Event::rate)
+      .def_ro("jump", &Event::jump)
+      .def_ro("grazing", &Event::grazing)
+      .def_ro("at_rest", &Event::at_rest);
 
-  nb::class_<SolverRecord>(m, "SolverRecord", "What an explicit Runge-Kutta method did.")
-      .def_prop_ro("time", solver_rows(&SolverRecord::time), kOwner)
-      .def_prop_ro("first_step", solver_rows(&SolverRecord::first_step), kOwner)
-      .def_prop_ro("bent_step", solver_rows(&SolverRecord::bent_step), kOwner)
-      .def_prop_ro("events", [](const SolverRecord& x) { return x.events; })
-      .def_prop_ro("end_qpos", solver_rows(&SolverRecord::end_qpos), kOwner)
-      .def_prop_ro("end_qvel", solver_rows(&SolverRecord::end_qvel), kOwner)
-      .def_prop_ro("end_act", solver_rows(&SolverRecord::end_act), kOwner)
-      .def_ro("end_time", &SolverRecord::end_time)
-      .def_ro("naccepted", &SolverRecord::naccepted)
-      .def_ro("nrejected", &SolverRecord::nrejected)
-      .def_ro("nevaluation", &SolverRecord::nevaluation)
-      .def_ro("smallest_step", &SolverRecord::smallest_step)
-      .def_ro("largest_step", &SolverRecord::largest_step)
-      .def_prop_ro("seconds", [](const SolverRecord& x) {
-        const SolverRecord::Seconds& s = x.seconds;
+  nb::class_<IntegratorRecord>(m, "IntegratorRecord", "What an explicit Runge-Kutta method did.")
+      .def_prop_ro("time", integrator_rows(&IntegratorRecord::time), kOwner)
+      .def_prop_ro("first_step", integrator_rows(&IntegratorRecord::first_step), kOwner)
+      .def_prop_ro("events", [](const IntegratorRecord& x) { return x.events; })
+      .def_prop_ro("end_qpos", integrator_rows(&IntegratorRecord::end_qpos), kOwner)
+      .def_prop_ro("end_qvel", integrator_rows(&IntegratorRecord::end_qvel), kOwner)
+      .def_prop_ro("end_act", integrator_rows(&IntegratorRecord::end_act), kOwner)
+      .def_ro("end_time", &IntegratorRecord::end_time)
+      .def_ro("naccepted", &IntegratorRecord::naccepted)
+      .def_ro("nrejected", &IntegratorRecord::nrejected)
+      .def_ro("nevaluation", &IntegratorRecord::nevaluation)
+      .def_ro("smallest_step", &IntegratorRecord::smallest_step)
+      .def_ro("largest_step", &IntegratorRecord::largest_step)
+      .def_prop_ro("seconds", [](const IntegratorRecord& x) {
+        const IntegratorRecord::Seconds& s = x.seconds;
         nb::dict out;
         out["position"] = s.position;
         out["velocity"] = s.velocity;

@@ -8,6 +8,7 @@
 #include "adjoint/jump.h"
 #include "base/text.h"
 #include "diffmj/error.h"
+#include "events/step_events.h"
 #include "integrate/manifold.h"
 #include "record/trajectory.h"
 #include "stages/acceleration/actuation.h"
@@ -61,16 +62,17 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
       tableau_(*impl_.tableau),
       workspace_(workspace),
       steps_(steps),
+      mask_(impl_.mj(), impl_.collider()),
       first_(bar),
       stage_(bar),
       sum_(bar) {
   const AdaptiveOptions& o = model.options().adaptive;
   if (!steps) {
     back_.emplace(impl_, workspace);
-    back_->own_rows(false);
+    if (has_events(impl_)) back_->suppress(&mask_);
     x_.emplace(impl_);
   }
-  // a discrete adjoint asks where forces bend: steps of one size would not do
+  // a discrete adjoint asks for nonsmooth steps: steps of one size would not do
   if (!o.step || (o.adjoint == Adjoint::kDiscrete && tableau_.embedded_order > 0)) {
     StepControl control = o.stepping;
     control.rtol = o.adjoint_rtol.value_or(control.rtol);
@@ -87,9 +89,10 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
   in_ = interval_input(model_, trajectory_, i);
   p_ = bar.next;
   knows_first_ = false;
-  const std::vector<double>& time = trajectory_.solver.time;
-  const auto begin = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i)]),
-             end = static_cast<size_t>(trajectory_.solver.first_step[static_cast<size_t>(i) + 1]);
+  const std::vector<double>& time = trajectory_.integrator.time;
+  const auto begin = static_cast<size_t>(trajectory_.integrator.first_step[static_cast<size_t>(i)]),
+             end =
+                 static_cast<size_t>(trajectory_.integrator.first_step[static_cast<size_t>(i) + 1]);
   if (state_.h == 0) state_.h = time[end] - time[end - 1];
   const auto set_state = [&](double at, CVec qpos, CVec qvel, CVec act) {
     x_->time = at;
@@ -105,10 +108,10 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
     along_ = &*back_;
   }
   for (size_t n = end; n-- > begin;) {
-    if (const SolverEvent* event = event_after(trajectory_, static_cast<int>(n))) {
+    if (const EventRecord* event = event_after(trajectory_, static_cast<int>(n))) {
       jump_pullback(impl_, *event, p_, bar.params, workspace_);
       knows_first_ = false;
-      if (back_) set_state(event->time, event->qpos, event->qvel, event->act);
+      if (back_) set_state(event->event.time, event->qpos, event->qvel, event->act);
     }
     if (steps_) {
       const int k = static_cast<int>(n);
@@ -117,11 +120,11 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
       continue;
     }
     // with steps of its own size, backsolve stops where those were that end at an event or begin
-    // with a release: within them something is held back
+    // with a release: within them something is suppressed
     size_t to = n;
     const auto alone = [&](size_t step) {
       const int k = static_cast<int>(step);
-      return event_after(trajectory_, k) || !released_before(trajectory_, k).empty();
+      return event_after(trajectory_, k) || begins_with_release(trajectory_, k);
     };
     while (controller_ && !alone(n) && to > begin && !alone(to - 1)) to--;
     set_mask(static_cast<int>(to), static_cast<int>(n));
@@ -132,17 +135,18 @@ bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
   return true;
 }
 
-// What backsolve holds back between the start of step first and the end of step last: what is
+// What backsolve suppresses between the start of step first and the end of step last: what is
 // released there, or what becomes active at an event there.
 void ContinuousAdjoint::set_mask(int first, int last) {
-  const SolverEvent* after = event_after(trajectory_, last);
-  if (const auto released = released_before(trajectory_, first); !released.empty()) {
-    const SolverEvent& before = *event_after(trajectory_, first - 1);
-    back_->set_mask(before.qpos, before.time, released);
-  } else if (after && !after->release) {
-    back_->set_mask(after->start_qpos, after->start_time);
+  const EventRecord* after = event_after(trajectory_, last);
+  const bool begins = after && !after->event.release;
+  const SuppressedStep* suppressed = begins || begins_with_release(trajectory_, first)
+                                         ? suppressed_step(trajectory_, first)
+                                         : nullptr;
+  if (suppressed) {
+    mask_.set_base(suppressed->base);
   } else {
-    back_->clear_mask();
+    mask_.clear_base();
   }
 }
 
@@ -157,7 +161,7 @@ bool ContinuousAdjoint::step(int i, int n, RungeKutta& loaded, StepBar& bar, Sto
 }
 
 bool ContinuousAdjoint::along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop) {
-  const std::vector<double>& time = trajectory_.solver.time;
+  const std::vector<double>& time = trajectory_.integrator.time;
   const auto k = static_cast<size_t>(n);
   along_ = &loaded;
   step_begin_ = time[k];

@@ -72,6 +72,7 @@ class ContinuousAdjoint {
   ReverseSteps* const steps_;       // interpolated
   std::optional<RungeKutta> back_;  // backsolve
   std::optional<StepState> x_;      // backsolve
+  RowMask mask_;                    // what backsolve suppresses
   RungeKutta* along_ = nullptr;     // the step that x(t) is read from
   double step_begin_ = 0, step_size_ = 0;
   IntervalInput in_;

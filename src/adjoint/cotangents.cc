@@ -10,6 +10,7 @@
 #include "mj/call.h"
 #include "model/parameters.h"
 #include "record/sensordata.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/model_impl.h"
 #include "stages/analytic.h"
@@ -155,7 +156,7 @@ void add_cotangent(const Model& model, const Trajectory& t, const Cotangents& c,
 
 void require_cotangents(const std::string& who, const Model& model, const Trajectory& t,
                         const Cotangents& cotangents) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError(who + ": the trajectory was made with another model (nq, nv, na, nu = " +
                      std::to_string(t.nq) + ", " + std::to_string(t.nv) + ", " +
                      std::to_string(t.na) + ", " + std::to_string(t.nu) +

@@ -6,14 +6,14 @@ namespace diffmj {
 namespace {
 
 // the adjoint equation along one step takes one cotangent at a time
-bool bent_step_pullback(ContinuousAdjoint& bends, int interval, int n, RungeKutta& step,
-                        const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
-  if (bar.next.rows() == 1) return bends.step(interval, n, step, bar, stop);
+bool nonsmooth_step_pullback(ContinuousAdjoint& corners, int interval, int n, RungeKutta& step,
+                             const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
+  if (bar.next.rows() == 1) return corners.step(interval, n, step, bar, stop);
   StepBar one;
   for (Eigen::Index i = 0; i < bar.next.rows(); i++) {
     one.resize(impl, 1, bar.xfrc_applied.cols() > 0);
     one.next = bar.next.row(i);
-    if (!bends.step(interval, n, step, one, stop)) return false;
+    if (!corners.step(interval, n, step, one, stop)) return false;
     bar.x.row(i) += one.x;
     bar.ctrl.row(i) += one.ctrl;
     bar.ctrl_end.row(i) += one.ctrl_end;
@@ -26,7 +26,7 @@ bool bent_step_pullback(ContinuousAdjoint& bends, int interval, int n, RungeKutt
 }  // namespace
 
 bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& steps, int interval,
-                       ContinuousAdjoint* bends, StepBar& bar, Workspace& workspace,
+                       ContinuousAdjoint* corners, StepBar& bar, Workspace& workspace,
                        StopSignal& stop) {
   const int last = steps.first(interval + 1) - 1;
   for (int n = last; n >= steps.first(interval); n--) {
@@ -35,15 +35,15 @@ bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& st
       bar.next = bar.x;
       bar.x.setZero();
     }
-    if (const SolverEvent* event = steps.event(n)) {
+    if (const EventRecord* event = steps.event(n)) {
       jump_pullback(model.impl(), *event, bar.next, bar.params, workspace);
     }
-    const bool bent = bends && is_bent(t, n);
-    RungeKutta* step = steps.load(n, bent, stop);
+    const bool nonsmooth = corners && is_nonsmooth(t, n);
+    RungeKutta* step = steps.load(n, nonsmooth, stop);
     if (!step) return false;
-    if (!bent) {
+    if (!nonsmooth) {
       step->pullback(bar);
-    } else if (!bent_step_pullback(*bends, interval, n, *step, model.impl(), bar, stop)) {
+    } else if (!nonsmooth_step_pullback(*corners, interval, n, *step, model.impl(), bar, stop)) {
       return false;
     }
   }

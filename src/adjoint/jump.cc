@@ -65,8 +65,9 @@ void violation_pullback_by_rows(const ModelImpl& impl, std::span<const EventCons
 }
 
 // The position stage is a function of the state, bit for bit, so that the rows are the same.
-void require_same_rows(const SolverEvent& event, const mjData* d) {
-  for (const EventConstraint& c : event.constraints) {
+void require_same_rows(const EventRecord& record, const mjData* d) {
+  const Event& event = record.event;
+  for (const EventConstraint& c : record.constraints) {
     if (c.row + c.nrow <= d->nefc && d->efc_type[c.row] == c.type && d->efc_id[c.row] == c.id) {
       continue;
     }
@@ -78,9 +79,10 @@ void require_same_rows(const SolverEvent& event, const mjData* d) {
 
 }  // namespace
 
-void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_bar,
+void jump_pullback(const ModelImpl& impl, const EventRecord& record, Matrix& x_bar,
                    const ParameterBar& params, Workspace& workspace) {
-  const std::span<const EventConstraint> constraints = event.constraints;
+  const Event& event = record.event;
+  const std::span<const EventConstraint> constraints = record.constraints;
   // gradient: forces from distance do not jump where a contact begins
   const bool contacts = std::any_of(constraints.begin(), constraints.end(),
                                     [](const auto& c) { return is_contact(c.type); });
@@ -97,22 +99,22 @@ void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_ba
 
   // the rows as the rollout had them
   const StepInput in{.time = event.time,
-                     .qpos = event.qpos,
-                     .qvel = event.qvel,
-                     .act = event.act,
+                     .qpos = record.qpos,
+                     .qvel = record.qvel,
+                     .act = record.act,
                      .qacc_warmstart = {},
                      .ctrl = {},
                      .qfrc_applied = {},
                      .xfrc_applied = {}};
-  vector_field_evaluate(impl, in, event.qacc_after, true, workspace);
-  require_same_rows(event, workspace.data.get());
+  vector_field_evaluate(impl, in, record.qacc_after, true, workspace);
+  require_same_rows(record, workspace.data.get());
 
   const int nv = impl.nv;
   for (Eigen::Index c = 0; c < x_bar.rows(); c++) {
     double change = 0;
     for (int k = 0; k < nv; k++) {
       const auto i = static_cast<size_t>(k);
-      change += (event.qacc_after[i] - event.qacc_before[i]) * x_bar(c, nv + k);
+      change += (record.qacc_after[i] - record.qacc_before[i]) * x_bar(c, nv + k);
     }
     const double weight = change / event.rate / static_cast<double>(constraints.size());
     if (analytic) {

@@ -8,7 +8,7 @@
 #ifndef DIFFMJ_ADJOINT_JUMP_H_
 #define DIFFMJ_ADJOINT_JUMP_H_
 
-#include "diffmj/rollout.h"
+#include "events/event_record.h"
 #include "mj/view.h"
 #include "model/parameters.h"
 #include "setup/model_impl.h"
@@ -19,7 +19,7 @@ namespace diffmj {
 // Adds to x_bar (rows: cotangents of x = (q, v, w) at the event) and, of one cotangent, to params.
 // The velocities of contacts that became active together are averaged, as are their ∇φ. Throws
 // UnsupportedError for parameters on the oracle path.
-void jump_pullback(const ModelImpl& impl, const SolverEvent& event, Matrix& x_bar,
+void jump_pullback(const ModelImpl& impl, const EventRecord& record, Matrix& x_bar,
                    const ParameterBar& params, Workspace& workspace);
 
 }  // namespace diffmj

@@ -3,30 +3,41 @@
 #include <algorithm>
 
 #include "diffmj/error.h"
+#include "events/step_events.h"
 #include "setup/model_impl.h"
 
 namespace diffmj {
 
 ReverseSteps::ReverseSteps(const Model& model, const Trajectory& trajectory, Workspace& workspace)
-    : model_(model), trajectory_(trajectory), method_(model.impl(), workspace), x_(model.impl()) {
-  const SolverRecord& s = trajectory.solver;
-  if (s.kept_step.empty()) return;
+    : model_(model),
+      trajectory_(trajectory),
+      method_(model.impl(), workspace),
+      mask_(model.mj(), model.impl().collider()),
+      x_(model.impl()) {
+  if (has_events(model.impl())) method_.suppress(&mask_);
+  const Tape& tape = *trajectory.tape;
+  const long nstep = trajectory.integrator.naccepted;
+  if (tape.kept_step.empty()) return;
   schedule_.emplace(checkpoint_slots(model.options().adaptive));
-  schedule_->reverse(static_cast<int>(s.naccepted), s.kept_step);
-  slots_ = s.kept;
-  slots_nefc_ = s.kept_nefc;
+  schedule_->reverse(static_cast<int>(nstep), tape.kept_step);
+  slots_ = tape.kept;
+  slots_nefc_ = tape.kept_nefc;
   const size_t nslot = static_cast<size_t>(schedule_->nslot());
-  slots_nefc_.resize(std::min(nslot, static_cast<size_t>(s.naccepted)));
+  slots_nefc_.resize(std::min(nslot, static_cast<size_t>(nstep)));
   slots_.resize(slots_nefc_.size() * StepState::size(model.impl()));
 }
 
-// something is held back where step i, which was just made, ends
-bool ReverseSteps::ends_at_jump(int i) {
-  return event(i) || (is_masked(trajectory_, i) && !method_.held_at_end(times_).empty());
+// what was active where step n began; where nothing was suppressed within it, that does not matter
+void ReverseSteps::suppress_as_in(int n) {
+  if (const SuppressedStep* step = suppressed_step(trajectory_, n)) {
+    mask_.set_base(step->base);
+  } else {
+    mask_.clear_base();
+  }
 }
 
 int ReverseSteps::interval_of(int n) const {
-  const std::vector<int>& first = trajectory_.solver.first_step;
+  const std::vector<int>& first = trajectory_.integrator.first_step;
   return static_cast<int>(std::upper_bound(first.begin(), first.end(), n) - first.begin()) - 1;
 }
 
@@ -34,11 +45,10 @@ int ReverseSteps::interval_of(int n) const {
 void ReverseSteps::make(int n, bool whole) {
   const int interval = interval_of(n);
   if (n == first(interval)) x_.enter(model_, trajectory_, interval);
-  const std::vector<double>& time = trajectory_.solver.time;
+  const std::vector<double>& time = trajectory_.integrator.time;
   const auto k = static_cast<size_t>(n);
   x_.time = time[k];
-  const std::span<const EventConstraint> released = released_before(trajectory_, n);
-  x_.released.assign(released.begin(), released.end());
+  suppress_as_in(n);
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
                     (!whole || method_.finish(times_));
@@ -46,10 +56,11 @@ void ReverseSteps::make(int n, bool whole) {
 }
 
 RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
-  const SolverRecord& s = trajectory_.solver;
+  const std::vector<double>& time = trajectory_.integrator.time;
   if (!schedule_) {
     method_.load(kept_step(model_, trajectory_, n),
                  interval_input(model_, trajectory_, interval_of(n)));
+    suppress_as_in(n);
   } else {
     const size_t width = StepState::size(model_.impl());
     for (bool back = false; !back;) {
@@ -58,14 +69,13 @@ RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
       const Vec row = Vec(slots_).subspan(action.slot < 0 ? 0 : slot * width, width);
       switch (action.kind) {
         case CheckpointAction::Kind::kRestore:
-          x_.read(row, slots_nefc_[slot], s.time[static_cast<size_t>(action.begin)]);
-          method_.forget();
+          x_.read(row, slots_nefc_[slot], time[static_cast<size_t>(action.begin)]);
           break;
         case CheckpointAction::Kind::kAdvance:
           for (int i = action.begin; i < action.end; i++) {
             if (stop.poll()) return nullptr;
             make(i, true);
-            x_.follow(method_, s.time[static_cast<size_t>(i) + 1], ends_at_jump(i));
+            x_.follow(method_, time[static_cast<size_t>(i) + 1], ends_at_jump(trajectory_, i));
             nrecomputed_++;
           }
           break;
@@ -74,7 +84,6 @@ RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
           break;
         case CheckpointAction::Kind::kStepBack:
           make(n, whole);
-          method_.forget();
           back = true;
           break;
         case CheckpointAction::Kind::kDone:

@@ -20,7 +20,7 @@ class ReverseSteps {
 
   // Steps of interval i are those from first(i) to first(i + 1) - 1.
   int first(int interval) const {
-    return trajectory_.solver.first_step[static_cast<size_t>(interval)];
+    return trajectory_.integrator.first_step[static_cast<size_t>(interval)];
   }
   // Step n with its stages; n must be one less than at the last call, first the last of all. It is
   // good until the next call. whole: also the stage that only the dense output reads. Null if it
@@ -28,19 +28,20 @@ class ReverseSteps {
   RungeKutta* load(int n, bool whole, StopSignal& stop);
 
   // The event that ends step n, or null.
-  const SolverEvent* event(int n) const { return event_after(trajectory_, n); }
+  const EventRecord* event(int n) const { return event_after(trajectory_, n); }
 
   long nrecomputed() const { return nrecomputed_; }
   const EvaluationTimes& times() const { return times_; }
 
  private:
   int interval_of(int n) const;
+  void suppress_as_in(int n);
   void make(int n, bool whole);
-  bool ends_at_jump(int i);
 
   const Model& model_;
   const Trajectory& trajectory_;
   RungeKutta method_;
+  RowMask mask_;  // what its step suppressed
   // if not every step is kept
   std::optional<Checkpoints> schedule_;
   StepState x_;

@@ -131,8 +131,8 @@ class RolloutSweep {
     if (model_.options().adaptive.adjoint != Adjoint::kDiscrete) {
       return continuous_->interval(i, bar_, stop);
     }
-    ContinuousAdjoint* bends = impl_.tableau->embedded_order > 0 ? &*continuous_ : nullptr;
-    return interval_pullback(model_, t_, *steps_, i, bends, bar_, workspace_, stop);
+    ContinuousAdjoint* corners = impl_.tableau->embedded_order > 0 ? &*continuous_ : nullptr;
+    return interval_pullback(model_, t_, *steps_, i, corners, bar_, workspace_, stop);
   }
 
   void finish() {

@@ -22,6 +22,7 @@
 #include "mj/handle.h"
 #include "record/adaptive.h"
 #include "record/input.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -172,18 +173,18 @@ void inspect_events(const Model& user_model, const RolloutInput& input, const Ch
   exact.cfd = {};
   if (exact.collisions.mode != Collisions::kSmooth) exact.collisions = {};
   const Model model = Model::from_mjmodel(user_model.mj(), exact);
-  Trajectory t = rollout(model, input, function.nstep(), {.interrupted = options.interrupted});
+  const Trajectory t =
+      rollout(model, input, function.nstep(), {.interrupted = options.interrupted});
   if (t.outcome == Outcome::kInterrupted) throw Interrupted("check: interrupted");
   if (!t.ok()) throw InputError("check: the rollout with events fails: " + t.message);
-  report.nevent = static_cast<int>(t.solver.events.size());
-  const auto gradient = [&] {
+  report.nevent = static_cast<int>(t.integrator.events.size());
+  const auto gradient = [&](const Trajectory& of) {
     return flat(
-        rollout_pullback(model, t, function.cotangents(), {.interrupted = options.interrupted}));
+        rollout_pullback(model, of, function.cotangents(), {.interrupted = options.interrupted}));
   };
-  const Vector whole = gradient();
+  const Vector whole = gradient(t);
   // without the jumps there is nothing to add
-  for (SolverEvent& event : t.solver.events) event.qacc_after = event.qacc_before;
-  Vector rest = gradient();
+  Vector rest = gradient(without_jumps(t));
   for (size_t i = 0; i < rest.size(); i++) rest[i] = whole[i] - rest[i];
   const double size = std::sqrt(dot(whole, whole));
   report.jump_share = size == 0 ? 0 : std::sqrt(dot(rest, rest)) / size;

@@ -9,6 +9,7 @@
 #include "record/adaptive.h"
 #include "record/input.h"
 #include "record/recorder.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 
@@ -204,9 +205,8 @@ const PieceRow* RolloutFunction::iterated() const {
 }
 
 Vector RolloutFunction::gradient(const Model& by) const {
-  Trajectory t = base_;
-  t.model_id = by.impl().id;
-  return flat(rollout_pullback(by, t, cotangents(), {.interrupted = interrupted_}));
+  return flat(
+      rollout_pullback(by, adopted(by, base_), cotangents(), {.interrupted = interrupted_}));
 }
 
 RolloutFunction RolloutFunction::step(int i) const {
@@ -241,7 +241,7 @@ void for_each_step(const Model& model, const Trajectory& t,
     return;
   }
   Vector ctrl(static_cast<size_t>(t.nu));
-  const std::vector<int>& first = t.solver.first_step;
+  const std::vector<int>& first = t.integrator.first_step;
   for (int i = 0; i < t.nstep; i++) {
     const IntervalInput in = interval_input(model, t, i);
     for (int n = first[static_cast<size_t>(i)]; n < first[static_cast<size_t>(i) + 1]; n++) {

@@ -30,13 +30,13 @@ Json json_adaptive(const Model& model) {
   return out;
 }
 
-Json json_solver(const Trajectory& t) {
-  const SolverRecord& s = t.solver;
+Json json_integrator(const Trajectory& t) {
+  const IntegratorRecord& s = t.integrator;
   Json out = {{"accepted", s.naccepted},        {"rejected", s.nrejected},
               {"evaluations", s.nevaluation},   {"smallest_step", s.smallest_step},
               {"largest_step", s.largest_step}, {"end_time", s.end_time}};
   out["events"] = Json::array();
-  for (const SolverEvent& e : s.events) {
+  for (const Event& e : s.events) {
     out["events"].push_back({{"time", e.time},
                              {"what", e.what},
                              {"count", e.count},
@@ -66,7 +66,7 @@ Json json_adjoint(const Model& model, const Gradient& gradient) {
 }
 
 void write_steps(const Trajectory& t, Output& output) {
-  const SolverRecord& s = t.solver;
+  const IntegratorRecord& s = t.integrator;
   output.write(csv_row({"interval", "time", "size"}));
   size_t interval = 0;
   for (size_t n = 0; n + 1 < s.time.size(); n++) {

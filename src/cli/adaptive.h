@@ -11,7 +11,7 @@ namespace diffmj::cli {
 Json json_adaptive(const Model& model);
 // Counts and sizes of the steps; of a rollout that failed also the state it ended at, beyond the
 // last row.
-Json json_solver(const Trajectory& trajectory);
+Json json_integrator(const Trajectory& trajectory);
 // What the backward pass did.
 Json json_adjoint(const Model& model, const Gradient& gradient);
 

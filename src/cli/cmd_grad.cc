@@ -102,7 +102,7 @@ int run(const GradCommand& command) {
     result["muscle_smoothing"] = setup.model.muscle_smoothing();
     result["collisions"] = collisions_name(setup.model.options().collisions.mode);
     if (setup.model.is_adaptive()) {
-      result["solver"] = json_solver(trajectory);
+      result["integrator"] = json_integrator(trajectory);
       result["adjoint"] = json_adjoint(setup.model, gradient);
     }
     if (setup.model.options().cfd) {

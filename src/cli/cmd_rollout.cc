@@ -67,7 +67,7 @@ void write_json(const Setup& setup, const Trajectory& t, Output& output) {
   for (const Column& column : columns(t)) {
     result[column.name] = json_rows(column.values, t.time.size(), column.width);
   }
-  if (setup.model.is_adaptive()) result["solver"] = json_solver(t);
+  if (setup.model.is_adaptive()) result["integrator"] = json_integrator(t);
   result["warnings"] = json_warnings(t.warnings);
   output.write(json_text(result));
 }

@@ -15,6 +15,7 @@
 #include "diffmj/error.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
+#include "record/tape.h"
 #include "setup/model_impl.h"
 
 namespace diffmj {
@@ -267,7 +268,7 @@ Recording validate(const Model& model, Recording recording) {
 }
 
 Recording record(const Model& model, const Trajectory& t, int every) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError("record: the trajectory was made with another model");
   }
   if (every < 1) {

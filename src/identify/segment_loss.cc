@@ -11,6 +11,7 @@
 #include "diffmj/sensors.h"
 #include "identify/quantities.h"
 #include "mj/call.h"
+#include "record/tape.h"
 #include "setup/model_impl.h"
 
 namespace diffmj {
@@ -101,7 +102,7 @@ bool reads_sensors(const Segment& segment) {
 
 std::vector<std::vector<double>> residuals(const Model& model, const Segment& segment,
                                            const Trajectory& t) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError("residuals: the trajectory was made with another model");
   }
   if (t.nstep != segment.length * segment.substeps) {

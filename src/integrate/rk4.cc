@@ -5,6 +5,7 @@
 //   result:   q' = q ⊕ h Σ b_i k_i,   v' = v + h Σ b_i a_i,   act' = next(act, Σ b_i act_dot_i)
 #include <utility>
 
+#include "integrate/field_pullback.h"
 #include "integrate/manifold.h"
 #include "integrate/stages_pullback.h"
 #include "integrate/step.h"
@@ -165,13 +166,17 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
     if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
     const bool own_field = !impl.has_surrogate_field();
     if (own_field) std::swap(workspace.data, stage.data);
-    if (own_field && (impl.path != GradientPath::kAnalytic || stage.nefc > 0)) {
-      solution_factorize(impl, stage.qacc, workspace);
-    }
-    stage_field_pullback(
-        impl, rk4_stage_input(impl, in, i, workspace), activation_stage ? in.act : CVec(),
-        activation_stage ? CVec(act_dot) : CVec(), stage, multipliers,
-        {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params}, workspace);
+    const StepInput at = rk4_stage_input(impl, in, i, workspace);
+    field_pullback(impl,
+                   {.in = at,
+                    .qacc = stage.qacc,
+                    .nefc = stage.nefc,
+                    .evaluated = true,
+                    .act_from = activation_stage ? in.act : CVec(),
+                    .act_dot_from = activation_stage ? CVec(act_dot) : CVec()},
+                   stage.a_bar, multipliers,
+                   {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
+                   workspace);
     if (own_field) std::swap(workspace.data, stage.data);
   };
   // act_i is a sum over the stages before

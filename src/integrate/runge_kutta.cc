@@ -6,10 +6,9 @@
 #include <limits>
 
 #include "base/require.h"
+#include "integrate/field_pullback.h"
 #include "integrate/manifold.h"
-#include "integrate/metric.h"
 #include "integrate/stages_pullback.h"
-#include "mj/active_set.h"
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -32,29 +31,6 @@ void add_stages(const std::vector<Workspace::Stage>& stages, std::span<const dou
   }
 }
 
-bool collides(const mjModel* m, int geom) {
-  return m->geom_contype[geom] != 0 || m->geom_conaffinity[geom] != 0;
-}
-
-// half of what a geom measures across; a plane or a height field has no other side
-double half_thickness(const mjModel* m, int geom) {
-  const int type = m->geom_type[geom];
-  if (type == mjGEOM_PLANE || type == mjGEOM_HFIELD) return std::numeric_limits<double>::infinity();
-  const mjtNum* half = m->geom_aabb + 6 * geom + 3;
-  return std::min({half[0], half[1], half[2]});
-}
-
-// there are constraints that are active at times
-bool can_be_active(const mjModel* m) {
-  if (m->opt.disableflags & mjDSBL_CONSTRAINT) return false;
-  if (!(m->opt.disableflags & mjDSBL_CONTACT) && m->ngeom + m->nflex > 1) return true;
-  const auto any = [](const auto* flags, auto n) {
-    return std::any_of(flags, flags + n, [](auto flag) { return flag != 0; });
-  };
-  return !(m->opt.disableflags & mjDSBL_LIMIT) &&
-         (any(m->jnt_limited, m->njnt) || any(m->tendon_limited, m->ntendon));
-}
-
 }  // namespace
 
 double IntervalInput::control(double t, int j) const {
@@ -65,26 +41,8 @@ double IntervalInput::control(double t, int j) const {
 }
 
 RungeKutta::RungeKutta(const StepModel& impl, Workspace& workspace)
-    : impl_(impl),
-      tableau_(*impl.tableau),
-      workspace_(workspace),
-      watch_(impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl)),
-      mask_(impl.mj(), impl.collider()),
-      end_rows_(impl.mj(), impl.collider()) {
+    : impl_(impl), tableau_(*impl.tableau), workspace_(workspace) {
   const mjModel* m = impl.mj();
-  nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
-  std::sort(nodes_.begin(), nodes_.end());
-  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
-  reach_.assign(static_cast<size_t>(m->nbody), 0.0);
-  thickness_ = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < m->ngeom && watch_; i++) {
-    const int body = m->geom_bodyid[i];
-    if (!collides(m, i) || m->body_weldid[body] == 0) continue;
-    double& reach = reach_[static_cast<size_t>(body)];
-    reach = std::max(reach,
-                     mju_dist3(m->geom_pos + 3 * i, m->body_ipos + 3 * body) + m->geom_rbound[i]);
-    thickness_ = std::min(thickness_, half_thickness(m, i));
-  }
   filter_of_.assign(static_cast<size_t>(impl.na), -1);
   for (int j = 0; j < impl.na; j++) {
     const int i = impl.act_actuator[static_cast<size_t>(j)];
@@ -101,17 +59,7 @@ void RungeKutta::begin(const StepStart& start, const IntervalInput& in, double h
   start_ = start;
   in_ = in;
   h_ = h;
-  held_ = lost_ = lost_at_end_ = false;
-  speed_ = 0;
-  // what is active where it begins; if its rates are to be evaluated, that will tell
-  if (watch_ && own_rows_) {
-    if (!knows_rows_ && start.qacc.empty()) {
-      mask_.set_base_at_next(start.time, start.released);
-    } else if (!knows_rows_) {
-      set_mask(start.qpos, start.time, start.released);
-    }
-    knows_rows_ = masking_ = true;
-  }
+  if (observer_) observer_->begun(start);
   const mjModel* m = impl_.mj();
   for (Filter& f : filters_) {
     const double u[2] = {in.control(start.time, f.control), in.control(start.time + h, f.control)};
@@ -193,10 +141,11 @@ StepInput RungeKutta::input_at(double time, Stage& at) const {
           .qfrc_applied = in_.qfrc_applied,
           .xfrc_applied = in_.xfrc_applied,
           .nefc = at.nefc,
-          .mask = watch_ ? &mask_ : nullptr};
+          .suppression = suppression_};
 }
 
-bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times) {
+bool RungeKutta::evaluate(double time, CVec warmstart, bool last, Stage& at,
+                          EvaluationTimes& times) {
   StepInput in = input_at(time, at);
   in.qacc_warmstart = warmstart;
   vector_field(impl_, in, workspace_, times);
@@ -209,26 +158,22 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
   }
   at.nefc = d->nefc;
   at.ncon = d->ncon;
-  if (watch_) {
-    at.active = active_set(m, d);
-    speed_ = std::max(speed_, fastest());
-  }
-  if (masking_) {
-    held_ = held_ || !mask_.rows().empty();
-    lost_ = lost_ || mask_.lost();
-  }
+  if (observer_) observer_->evaluated(at, last);
   return is_good(at.qacc) && is_good(at.act_dot);
+}
+
+bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times) {
+  return evaluate(time, warmstart, false, at, times);
 }
 
 bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   Stage& at = stage(i);
   if (i > 0) {
-    const bool good = evaluate(start_.time + tableau_.c[i] * h_, stage(i - 1).qacc, at, times);
-    if (watch_ && i + 1 == tableau_.nk) end_rows_.set_base(workspace_.data.get(), 0);
-    return good;
+    return evaluate(start_.time + tableau_.c[i] * h_, stage(i - 1).qacc, i + 1 == tableau_.nk, at,
+                    times);
   }
   if (start_.qacc.empty()) {
-    return evaluate(start_.time, start_.qacc_warmstart, at, times);
+    return evaluate(start_.time, start_.qacc_warmstart, false, at, times);
   }
   std::copy(start_.qacc.begin(), start_.qacc.end(), at.qacc.begin());
   std::copy(start_.act_dot.begin(), start_.act_dot.end(), at.act_dot.begin());
@@ -249,12 +194,7 @@ bool RungeKutta::step(const StepStart& start, const IntervalInput& in, double h,
 }
 
 bool RungeKutta::finish(EvaluationTimes& times) {
-  // where the end is no stage, nothing has looked there
-  if (!tableau_.fsal && masking_ && own_rows_) {
-    rows_at(start_.time + h_, end());
-    held_ = held_ || !mask_.rows().empty();
-    lost_at_end_ = mask_.lost();
-  }
+  if (observer_) observer_->ended();
   if (!tableau_.last_stage_can_wait()) return true;
   const size_t last = tableau_.nstage - 1;
   return place(last) && evaluate(last, times);
@@ -294,7 +234,7 @@ void RungeKutta::add_cfd_error(ErrorNorm& norm) {
   for (size_t i = 0; i < tableau_.nstage; i++) {
     if (tableau_.error[i] == 0) continue;
     StepInput in = input_at(start_.time + tableau_.c[i] * h_, stage(i));
-    in.mask = nullptr;
+    in.suppression = nullptr;
     surrogate_field(impl_, in, stage(i).qacc, workspace_);
     eigen(error) += kWeight * h_ * tableau_.error[i] *
                     (eigen(CVec(workspace_.field_qacc)) - eigen(CVec(stage(i).qacc)));
@@ -335,7 +275,6 @@ double RungeKutta::first_step(const StepController& controller, const StepStart&
 }
 
 void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
-  knows_rows_ = false;
   begin({.time = made.time,
          .qpos = made.qpos,
          .qvel = made.qvel,
@@ -352,9 +291,6 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
     stage(i).nefc = made.nefc[i];
   }
   place_end();
-  knows_rows_ = false;
-  clear_mask();
-  if (made.masked) set_mask(made.qpos, made.time, made.released);
 }
 
 bool RungeKutta::stopped_at_end(int j) const {
@@ -430,20 +366,12 @@ void RungeKutta::pullback(StepBar& bar) {
 }
 
 void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& bar, bool evaluated) {
-  const bool analytic = impl_.path == GradientPath::kAnalytic,
-             constrained = !analytic || at.nefc > 0;
   const StepInput in = input_at(time, at);
-  if (impl_.has_surrogate_field()) {
-    // evaluated by stage_field_pullback
-  } else if (!evaluated) {
-    vector_field_evaluate(impl_, in, at.qacc, constrained, workspace_);
-    if (!constrained) metric_factorize(impl_, workspace_);
-  } else if (constrained) {
-    solution_factorize(impl_, at.qacc, workspace_);
-  }
   OracleMultipliers multipliers;
   if (impl_.na > 0) multipliers.act_dot_bar = &at.act_dot_bar;
-  stage_field_pullback(impl_, in, {}, {}, at, multipliers, bar, workspace_);
+  diffmj::field_pullback(impl_,
+                         {.in = in, .qacc = at.qacc, .nefc = at.nefc, .evaluated = evaluated},
+                         at.a_bar, multipliers, bar, workspace_);
 }
 
 }  // namespace diffmj

@@ -21,6 +21,7 @@
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
 #include "integrate/step_model.h"
+#include "integrate/step_observer.h"
 #include "integrate/tableau.h"
 #include "mj/view.h"
 #include "stages/vector_field.h"
@@ -48,8 +49,6 @@ struct StepStart {
   int nefc = 0, ncon = 0;    // with qacc
   size_t active = 0;         // with qacc: which constraints carry force
   CVec qacc_warmstart = {};  // nv: of the first evaluation
-  // What an event there released: it carries no force from here on.
-  std::span<const EventConstraint> released = {};
 };
 
 // A step that was made. Its stages follow from it without another evaluation.
@@ -58,8 +57,6 @@ struct MadeStep {
   CVec qpos, qvel, act;       // nq, nv, na: at its start
   CVec qacc, act_dot;         // nstage x {nv, na}
   std::span<const int> nefc;  // nstage: constraint rows
-  bool masked = false;        // something that became active was held back in it,
-  std::span<const EventConstraint> released = {};  // or was released where it begins
 };
 
 class RungeKutta {
@@ -70,7 +67,18 @@ class RungeKutta {
   // of them.
   RungeKutta(const StepModel& impl, Workspace& workspace);
 
+  // Follows all steps from here on, and suppresses constraints in them. It must outlive this.
+  void observe(StepObserver& observer) {
+    observer_ = &observer;
+    suppression_ = &observer;
+  }
+  // The same of constraints alone; null: all act.
+  void suppress(RowSuppression* suppression) { suppression_ = suppression; }
+
   const Tableau& tableau() const { return tableau_; }
+  // Of the step at hand.
+  const StepStart& start() const { return start_; }
+  double h() const { return h_; }  // [s]
   Stage& stage(size_t i) { return workspace_.stages[i]; }
   Stage& end() { return workspace_.stages.back(); }
 
@@ -88,48 +96,6 @@ class RungeKutta {
   double first_step(const StepController& controller, const StepStart& start,
                     const IntervalInput& in, EvaluationTimes& times);
 
-  // Events, where the model asks for them: constraints that become active within a step are held
-  // back, so that all its stages are on the side it began on (mj/row_mask.h). Rows that are
-  // returned by reference are those of the last evaluation.
-  //
-  // Something was held back at a stage, or at the end.
-  bool held() const { return held_; }
-  // Between two stages something moves further than the thinnest geom is thick, so that a contact
-  // could come and go unseen; and looks for such between them: then held() tells.
-  bool travels() const;
-  void look_between(EvaluationTimes& times);
-  // The share of the step after which the first of them became active, by dense output and within a
-  // nanometre; 1 or more if none did. Evaluates the stage that dense output lacks.
-  double find_event(EvaluationTimes& times);
-  // Something that was active where the step began is not so at a stage, and forces changed; or at
-  // the end, where no stage tells of forces.
-  bool lost() const { return lost_at_end_ || (lost_ && bends()); }
-  // The share of the step after which the first of them, while it carries force, ceases to be
-  // active; 2 if none does.
-  double find_release(EvaluationTimes& times);
-  // What is active at the end, and leaves first; null if nothing does, or if something is gone
-  // already.
-  const RowMask::Row* leaving_at_end(EvaluationTimes& times);
-  // The same with its forces: what leaves within this distance [m], while it carries force.
-  const std::vector<RowMask::Row>& released_at_end(double distance, EvaluationTimes& times);
-  // What was held back at the end of the step, its last stage evaluated if that is not yet done,
-  // with the rates there: rates_at_end().
-  const std::vector<RowMask::Row>& held_at_end(EvaluationTimes& times);
-  const Stage& rates_at_end();
-  // The mean of φ'' = J a over rows of the evaluation just made, at these accelerations and without
-  // the part of J's change, which is 0 at rest [m/s² or rad/s²].
-  double curvature(std::span<const RowMask::Row> rows, CVec qacc);
-  // Constraints began or ceased to carry force within the step, or changed how: forces have a
-  // corner there.
-  bool bends() const;
-  // How much is held back at share θ of the step.
-  size_t held_between(double theta);
-  // The step is made: what is active at its end is where the next one begins. An event: the rates
-  // there are those of the other side.
-  void follow(bool event);
-  // The state is another one.
-  void forget() { knows_rows_ = false; }
-
   // The same in parts: begin, then place and evaluate stage after stage.
   void begin(const StepStart& start, const IntervalInput& in, double h);
   bool place(size_t i);
@@ -138,11 +104,6 @@ class RungeKutta {
 
   // A step that was made, with its stages. Spans and input must live as long as it is used.
   void load(const MadeStep& step, const IntervalInput& in);
-  // Holds back what is not active at this position, and has become so since this time, and what is
-  // released there; until the next step begins, or with own_rows(false) until clear_mask().
-  void set_mask(CVec qpos, double time, std::span<const EventConstraint> released = {});
-  void clear_mask();
-  void own_rows(bool yes) { own_rows_ = yes; }
   // The state at a share θ of the step, from dense output; stages up to nk must be there.
   bool place_between(double theta, Stage& at);
   // Forward dynamics at a state, and what they read.
@@ -166,11 +127,7 @@ class RungeKutta {
   };
 
   bool place(std::span<const double> weights, double theta, Stage& at);
-  void rows_at(double time, const Stage& at);
-  void add_samples();
-  double fastest() const;
-  const RowMask& rows_between(double theta);
-  const std::vector<RowMask::Row>& released(double distance);
+  bool evaluate(double time, CVec warmstart, bool last, Stage& at, EvaluationTimes& times);
   double activation(std::span<const double> weights, double theta, int j) const;
   double limited(int j, double w) const;
   void activations_pullback(std::span<const double> weights, double theta,
@@ -184,20 +141,8 @@ class RungeKutta {
   StepStart start_;
   IntervalInput in_;
   double h_ = 0;
-  // events
-  const bool watch_;
-  bool own_rows_ = true;  // steps hold back what is not active where they begin
-  mutable RowMask mask_, end_rows_;
-  bool masking_ = false;     // mask_ has a base: evaluations hold back what becomes active
-  bool knows_rows_ = false;  // its base is of the start
-  bool held_ = false, lost_ = false, lost_at_end_ = false;
-  std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
-  std::vector<double> samples_;  // the same and what lies between
-  std::vector<double> reach_;    // nbody: from its centre to the far end of its geoms [m]; 0: none
-  double thickness_ = 0;         // [m] half of that of the thinnest geom that moves
-  double speed_ = 0;             // [m/s] of the fastest point of a geom, at the stages of the step
-  std::vector<RowMask::Row> released_;
-  const RowMask nothing_;  // neither held nor lost
+  StepObserver* observer_ = nullptr;
+  RowSuppression* suppression_ = nullptr;
 };
 
 }  // namespace diffmj

@@ -50,7 +50,7 @@ Stability::Stability(const StepModel& impl, Workspace& workspace)
 }
 
 bool Stability::due(double h, const StepStart& start) const {
-  if (n_ == 0 || !start.released.empty()) return false;
+  if (n_ == 0) return false;
   if (!looked_ || since_ >= patience_) return true;
   const bool near = kFar * h > bound_;
   if (rough_ && near) return true;

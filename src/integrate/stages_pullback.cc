@@ -1,75 +1,8 @@
 #include "integrate/stages_pullback.h"
 
-#include <utility>
-
-#include "integrate/metric.h"
-#include "mj/collider.h"
-#include "stages/acceleration/noslip.h"
-#include "stages/surrogate_field.h"
+#include <algorithm>
 
 namespace diffmj {
-
-void stage_field_pullback(const StepModel& impl, const StepInput& at, CVec act_from,
-                          CVec act_dot_from, Workspace::Stage& stage,
-                          const OracleMultipliers& multipliers, const VectorFieldBar& bar,
-                          Workspace& workspace) {
-  if (impl.path != GradientPath::kAnalytic) {
-    vector_field_pullback(impl,
-                          {.in = at,
-                           .qacc = stage.qacc,
-                           .F = {},
-                           .act_from = act_from,
-                           .act_dot_from = act_dot_from,
-                           .act_next = multipliers.act_next_bar != nullptr},
-                          stage.a_bar, multipliers, bar, workspace);
-    return;
-  }
-  // gradient: with contacts from distance, or of smooth colliders in the backward pass, the
-  // derivative of F̃ in place of that of F
-  const ColliderScope scope(impl.backward_collider());
-  bool constrained = stage.nefc > 0;
-  CVec qacc = stage.qacc;
-  if (impl.has_surrogate_field()) {
-    constrained = surrogate_evaluate(impl, at, stage.qacc, workspace);
-    qacc = workspace.field_qacc;
-    if (!constrained) metric_factorize(impl, workspace);
-  }
-  const bool noslip = constrained && has_noslip(impl.mj());
-  const int nv = impl.nv;
-  Matrix &lambda = workspace.lambda, &mu = workspace.mu;
-  const auto solve_metric = [&](Matrix& to) {
-    to.resize(stage.a_bar.rows(), nv);
-    for (Eigen::Index c = 0; c < to.rows(); c++) {
-      metric_solve_transposed(impl, row_part(std::as_const(stage.a_bar), c, 0, nv),
-                              row_part(to, c, 0, nv), workspace);
-    }
-  };
-  OracleMultipliers all = multipliers;
-  if (noslip) {
-    qacc = workspace.noslip.qacc;
-    metric_factorize(impl, workspace);
-    solve_metric(mu);
-    all.mu = &mu;
-    for (Eigen::Index c = 0; c < mu.rows(); c++) {
-      noslip_pullback(impl, row_part(mu, c, 0, nv), {}, row_part(stage.a_bar, c, 0, nv), workspace);
-    }
-  }
-  if (constrained) {
-    solve_lambda(impl, stage.a_bar, lambda, workspace);
-  } else {
-    // H is M, and so is Mhat
-    solve_metric(lambda);
-  }
-  analytic_field_pullback(impl,
-                          {.in = at,
-                           .qacc = qacc,
-                           .b = noslip ? CVec(stage.qacc) : CVec(),
-                           .act_from = act_from,
-                           .act_dot_from = act_dot_from,
-                           .constrained = constrained,
-                           .has_metric = false},
-                          lambda, all, bar, workspace);
-}
 
 void step_end_pullback(const StepModel& impl, const Tableau& tableau, double h, StepBar& bar,
                        Workspace& workspace) {

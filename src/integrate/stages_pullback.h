@@ -9,17 +9,9 @@
 #include "integrate/manifold.h"
 #include "integrate/step.h"
 #include "integrate/tableau.h"
-#include "stages/vector_field.h"
+#include "stages/workspace.h"
 
 namespace diffmj {
-
-// a, act_dot = F(x) at a stage whose evaluation is in the workspace's mjData, H factorised where
-// constraints act; with contacts from distance it is evaluated here. Adds to bar what the stage and
-// the inputs receive of stage.a_bar and of the multipliers.
-void stage_field_pullback(const StepModel& impl, const StepInput& at, CVec act_from,
-                          CVec act_dot_from, Workspace::Stage& stage,
-                          const OracleMultipliers& multipliers, const VectorFieldBar& bar,
-                          Workspace& workspace);
 
 // The position and velocity after the step: q' = q ⊕ h Σ b_i k_i, v' = v + h Σ b_i a_i. Sets k_bar
 // and a_bar of the stages and adds to bar.x; makes u_bar and x_bar of the stages zero.

@@ -6,6 +6,7 @@
 #include "diffmj/error.h"
 #include "integrate/tableau.h"
 #include "record/input.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 
@@ -15,7 +16,7 @@ namespace {
 void interval_jacobians(const Model& model, const Trajectory& t, StopSignal& stop,
                         const std::function<void(int, const StepJacobian&)>& fn) {
   const ModelImpl& impl = model.impl();
-  if (t.solver.kept.empty() && t.nstep > 0) {
+  if (t.tape->kept.empty() && t.nstep > 0) {
     throw UnsupportedError(
         "linearize: with adjoint backsolve a trajectory does not keep its steps; use adjoint "
         "discrete or interpolated");
@@ -27,13 +28,13 @@ void interval_jacobians(const Model& model, const Trajectory& t, StopSignal& sto
   one.resize(impl, 1, false);
   ReverseSteps steps(model, t, *workspace);
   ContinuousAdjoint along(model, t, one, &steps, *workspace);
-  ContinuousAdjoint* bends = impl.tableau->embedded_order > 0 ? &along : nullptr;
+  ContinuousAdjoint* corners = impl.tableau->embedded_order > 0 ? &along : nullptr;
   StepJacobian out;
   for (int i = t.nstep - 1; i >= 0; i--) {
     if (stop.poll(static_cast<double>(t.nstep - 1 - i) / t.nstep)) return;
     bar.resize(impl, model.ntangent(), false);
     bar.next.setIdentity();
-    if (!interval_pullback(model, t, steps, i, bends, bar, *workspace, stop)) return;
+    if (!interval_pullback(model, t, steps, i, corners, bar, *workspace, stop)) return;
     out.A = bar.x;
     out.B = bar.ctrl;
     out.B_end = bar.ctrl_end;
@@ -45,7 +46,7 @@ void interval_jacobians(const Model& model, const Trajectory& t, StopSignal& sto
 }  // namespace
 
 void require_trajectory(const std::string& who, const Model& model, const Trajectory& t) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError(who +
                      ": the trajectory was made with another model; use the one it was rolled out "
                      "with, or a copy of it");

@@ -14,10 +14,8 @@ int contact_rows(const mjData* d, int row) {
   return end - row;
 }
 
-}  // namespace
-
-RowMatch::Contact RowMatch::describe(const mjContact& contact) {
-  Contact out{};
+RowList::Contact describe(const mjContact& contact) {
+  RowList::Contact out{};
   std::copy_n(contact.geom, 2, out.geom);
   std::copy_n(contact.flex, 2, out.flex);
   std::copy_n(contact.elem, 2, out.elem);
@@ -27,32 +25,35 @@ RowMatch::Contact RowMatch::describe(const mjContact& contact) {
   return out;
 }
 
+}  // namespace
+
 void RowMatch::set_base(const mjData* d) {
-  nrow_ = d->nefc;
-  type_.assign(d->efc_type, d->efc_type + nrow_);
-  id_.assign(d->efc_id, d->efc_id + nrow_);
-  nother_ = static_cast<int>(std::find_if(type_.begin(), type_.end(), is_contact) - type_.begin());
-  contacts_.clear();
+  std::vector<int>& type = base_.type;
+  type.assign(d->efc_type, d->efc_type + d->nefc);
+  base_.id.assign(d->efc_id, d->efc_id + d->nefc);
+  base_.nother =
+      static_cast<int>(std::find_if(type.begin(), type.end(), is_contact) - type.begin());
+  base_.contacts.clear();
   for (int i = 0; i < d->ncon; i++) {
-    if (d->contact[i].efc_address >= 0) contacts_.push_back(describe(d->contact[i]));
+    if (d->contact[i].efc_address >= 0) base_.contacts.push_back(describe(d->contact[i]));
   }
 }
 
 bool RowMatch::match(const mjData* d, double far) {
   base_row_.assign(static_cast<size_t>(d->nefc), -1);
-  for (Contact& contact : contacts_) contact.found = false;
+  found_.assign(base_.contacts.size(), 0);
   int found = 0;
 
   // equality, friction and limit rows keep their order
   int base = 0, i = 0;
   for (; i < d->nefc && !is_contact(d->efc_type[i]); i++) {
     const auto same = [&](int k) {
-      return type_[static_cast<size_t>(k)] == d->efc_type[i] &&
-             id_[static_cast<size_t>(k)] == d->efc_id[i];
+      return base_.type[static_cast<size_t>(k)] == d->efc_type[i] &&
+             base_.id[static_cast<size_t>(k)] == d->efc_id[i];
     };
     int k = base;
-    while (k < nother_ && !same(k)) k++;
-    if (k == nother_) continue;  // this one is new
+    while (k < base_.nother && !same(k)) k++;
+    if (k == base_.nother) continue;  // this one is new
     base_row_[static_cast<size_t>(i)] = k;
     base = k + 1;
     found++;
@@ -62,9 +63,9 @@ bool RowMatch::match(const mjData* d, double far) {
   candidates_.clear();
   for (int rows = 1; i < d->nefc; i += rows) {
     rows = contact_rows(d, i);
-    const Contact contact = describe(d->contact[d->efc_id[i]]);
-    for (size_t k = 0; k < contacts_.size(); k++) {
-      const Contact& other = contacts_[k];
+    const RowList::Contact contact = describe(d->contact[d->efc_id[i]]);
+    for (size_t k = 0; k < base_.contacts.size(); k++) {
+      const RowList::Contact& other = base_.contacts[k];
       if (!std::equal(contact.geom, contact.geom + 2, other.geom) ||
           !std::equal(contact.flex, contact.flex + 2, other.flex) ||
           !std::equal(contact.elem, contact.elem + 2, other.elem) ||
@@ -79,15 +80,15 @@ bool RowMatch::match(const mjData* d, double far) {
     return std::tie(a.distance, a.row, a.contact) < std::tie(b.distance, b.row, b.contact);
   });
   for (const Candidate& candidate : candidates_) {
-    Contact& other = contacts_[candidate.contact];
-    if (other.found || base_row_[static_cast<size_t>(candidate.row)] >= 0) continue;
-    other.found = true;
+    const RowList::Contact& other = base_.contacts[candidate.contact];
+    if (found_[candidate.contact] || base_row_[static_cast<size_t>(candidate.row)] >= 0) continue;
+    found_[candidate.contact] = 1;
     found += candidate.rows;
     for (int k = 0; k < candidate.rows; k++) {
       base_row_[static_cast<size_t>(candidate.row + k)] = other.row + k;
     }
   }
-  return found == nrow_;
+  return found == nbase();
 }
 
 }  // namespace diffmj

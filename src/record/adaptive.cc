@@ -10,10 +10,10 @@
 #include "base/text.h"
 #include "diffmj/error.h"
 #include "diffmj/state.h"
+#include "events/describe.h"
+#include "events/landing.h"
 #include "mj/call.h"
-#include "record/events.h"
 #include "record/input.h"
-#include "record/landing.h"
 #include "record/recorder.h"
 #include "record/stiffness.h"
 #include "record/trajectory.h"
@@ -39,7 +39,8 @@ class AdaptiveRollout {
         x_(impl_) {
     TendonRecordSize none(model.mj());
     none.numbers = none.objects = 0;
-    allocate_rows(model, input, nstep, none, t_);
+    allocate_rows(model, input, nstep, none, t_, *tape_);
+    t_.tape = tape_;
     reset_data(model, t_.mocap_pos, t_.mocap_quat, *workspace_);
     const State initial = default_state(model);
     const auto set = [](CVec given, const std::vector<double>& otherwise, std::vector<double>& to) {
@@ -62,7 +63,7 @@ class AdaptiveRollout {
 
   Trajectory run() {
     const auto begin = std::chrono::steady_clock::now();
-    SolverRecord& s = t_.solver;
+    IntegratorRecord& s = t_.integrator;
     record_row(0);
     s.time.assign(1, x_.time);
     s.first_step.assign(1, 0);
@@ -85,7 +86,7 @@ class AdaptiveRollout {
     add_event_warnings();
     TendonRecordSize none(model_.mj());
     none.numbers = none.objects = 0;
-    resize_rows(done, none, t_);
+    resize_rows(done, none, t_, *tape_);
     t_.nstep = done;
     stiffness_.warn(x_.time - t_.time[0], !controller_, t_.warnings);
     s.naccepted = nmade();
@@ -142,8 +143,8 @@ class AdaptiveRollout {
 
   // the steps of another trajectory; those that round to nothing after another start are left out
   bool given_steps(int i, const IntervalInput& in) {
-    const std::vector<double>& given = steps_of_->solver.time;
-    const std::vector<int>& first = steps_of_->solver.first_step;
+    const std::vector<double>& given = steps_of_->integrator.time;
+    const std::vector<int>& first = steps_of_->integrator.first_step;
     const double origin = t_.time[0] - given.front();
     const auto end = static_cast<size_t>(first[static_cast<size_t>(i) + 1]);
     for (auto n = static_cast<size_t>(first[static_cast<size_t>(i)]); n < end; n++) {
@@ -155,7 +156,7 @@ class AdaptiveRollout {
     return true;
   }
 
-  long nmade() const { return static_cast<long>(t_.solver.time.size()) - 1; }
+  long nmade() const { return static_cast<long>(t_.integrator.time.size()) - 1; }
 
   double share(int i, const IntervalInput& in) const {
     return (i + (x_.time - in.begin) / (in.end - in.begin)) / t_.nstep_asked;
@@ -174,7 +175,8 @@ class AdaptiveRollout {
 
   // What the limit of stability leaves of a step of size h; 0 if the rates are not finite.
   double stable_step(int i, const IntervalInput& in, double h) {
-    if (stiffness_.due(h, x_.start())) {
+    // an estimate would count constraints that were released
+    if (!events_.begins_with_release() && stiffness_.due(h, x_.start())) {
       if (x_.nefc < 0) {
         method_.begin(x_.start(), in, 0);
         if (!method_.place(0) || !method_.evaluate(0, times_)) return 0;
@@ -238,12 +240,8 @@ class AdaptiveRollout {
   bool accept(int i, const IntervalInput& in, double next) {
     if (!method_.finish(times_)) return not_finite(i);
     workspace_warnings_.look(workspace_->data.get(), i, t_.warnings);
-    if (!steps_of_ && !method_.held() && method_.travels()) method_.look_between(times_);
-    const bool held = method_.held();
-    if (steps_of_ || (!held && !method_.lost())) {
-      return record(i, next, held && !method_.held_at_end(times_).empty());
-    }
-    const std::optional<Landing> landing = land_(in, next);
+    const std::optional<Landing> landing =
+        steps_of_ ? land_.as_given(next) : land_(x_.start(), in, next);
     if (!landing) return not_finite(i);
     return landing->rows.empty() ? record(i, landing->time, landing->jumps)
                                  : record_event(i, in, *landing);
@@ -251,43 +249,38 @@ class AdaptiveRollout {
 
   // at the end of the step just made
   bool record_event(int i, const IntervalInput& in, const Landing& landing) {
-    SolverEvent event = make_event(model_, landing, method_.rates_at_end().qacc);
-    event.interval = i;
-    event.step = static_cast<int>(t_.solver.time.size()) - 1;
-    event.start_qpos = x_.qpos;
-    event.start_time = x_.time;
+    const int step = static_cast<int>(t_.integrator.time.size()) - 1;
+    EventRecord event = make_event(model_, landing, i, step, events_.rates_at_end().qacc);
     if (!record(i, landing.time, true)) return false;
-    if (event.release) x_.released = event.constraints;
+    if (landing.release) events_.release(event.constraints);
 
     // the other side, where the next step begins
     method_.begin(x_.start(), in, 0);
     if (!method_.place(0) || !method_.evaluate(0, times_)) return not_finite(i);
     remember_first_rates();
-    event.qpos = x_.qpos;
-    event.qvel = x_.qvel;
-    event.act = x_.act;
-    event.qacc_after = x_.qacc;
-    for (size_t k = 0; k < x_.qacc.size(); k++) {
-      event.jump += std::pow(event.qacc_after[k] - event.qacc_before[k], 2);
-    }
-    event.jump = std::sqrt(event.jump);
-    t_.solver.events.push_back(std::move(event));
+    add_other_side(x_.start(), event);
+    t_.integrator.events.push_back(event.event);
+    tape_->events.push_back(std::move(event));
     return true;
   }
 
-  // the step just made; at an event the rates at its end are not the next one's
-  bool record(int i, double next, bool event) {
-    const size_t n = t_.solver.time.size() - 1;
-    if (static_cast<int>(n) == t_.solver.first_step.back()) record_interval_start(i);
+  // the step just made; jumps: the rates at its end are not the next one's
+  bool record(int i, double next, bool jumps) {
+    const size_t n = t_.integrator.time.size() - 1;
+    if (static_cast<int>(n) == t_.integrator.first_step.back()) record_interval_start(i);
     keep(static_cast<int>(n));
-    SolverRecord& s = t_.solver;
-    if (method_.held() || !x_.released.empty()) s.masked_step.push_back(static_cast<int>(n));
-    if (method_.bends() && !steps_of_) s.bent_step.push_back(static_cast<int>(n));
+    IntegratorRecord& s = t_.integrator;
+    const int step = static_cast<int>(n);
+    if (events_.needs_base()) {
+      tape_->suppressed.push_back({.step = step, .base = events_.base(), .at_end = jumps});
+    }
+    if (events_.is_nonsmooth() && !steps_of_) tape_->nonsmooth_step.push_back(step);
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
     s.largest_step = std::max(s.largest_step, h);
     if (!steps_of_) stiffness_.follow(h);
-    x_.follow(method_, next, event);
+    x_.follow(method_, next, jumps);
+    events_.follow(jumps);
     s.time.push_back(next);
     const BadState bad = find_bad_state(model_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
     if (bad.what) {
@@ -299,27 +292,27 @@ class AdaptiveRollout {
 
   // step n, which the method has just made
   void keep(int n) {
-    SolverRecord& s = t_.solver;
+    Tape& tape = *tape_;
     if (checkpoints_) {
       const std::optional<int> slot = checkpoints_->keep(n);
       if (!slot) return;
       const size_t width = StepState::size(impl_), k = static_cast<size_t>(*slot);
-      s.kept.resize(std::max(s.kept.size(), (k + 1) * width));
-      s.kept_nefc.resize(std::max(s.kept_nefc.size(), k + 1));
-      s.kept_step.resize(std::max(s.kept_step.size(), k + 1));
-      x_.write(Vec(s.kept).subspan(k * width, width), s.kept_nefc[k]);
-      s.kept_step[k] = n;
+      tape.kept.resize(std::max(tape.kept.size(), (k + 1) * width));
+      tape.kept_nefc.resize(std::max(tape.kept_nefc.size(), k + 1));
+      tape.kept_step.resize(std::max(tape.kept_step.size(), k + 1));
+      x_.write(Vec(tape.kept).subspan(k * width, width), tape.kept_nefc[k]);
+      tape.kept_step[k] = n;
       return;
     }
     if (!keep_) return;
-    const auto add = [&s](CVec x) { s.kept.insert(s.kept.end(), x.begin(), x.end()); };
+    const auto add = [&tape](CVec x) { tape.kept.insert(tape.kept.end(), x.begin(), x.end()); };
     add(x_.qpos);
     add(x_.qvel);
     add(x_.act);
     const size_t nstage = impl_.tableau->nstage;
     for (size_t i = 0; i < nstage; i++) add(method_.stage(i).qacc);
     for (size_t i = 0; i < nstage; i++) add(method_.stage(i).act_dot);
-    for (size_t i = 0; i < nstage; i++) s.kept_nefc.push_back(method_.stage(i).nefc);
+    for (size_t i = 0; i < nstage; i++) tape.kept_nefc.push_back(method_.stage(i).nefc);
   }
 
   void record_row(int i) {
@@ -329,14 +322,15 @@ class AdaptiveRollout {
     const Workspace::Stage& first = method_.stage(0);
     const ptrdiff_t at = static_cast<ptrdiff_t>(i) * t_.nv;
     std::copy(first.qacc.begin(), first.qacc.end(), t_.qacc.begin() + at);
-    std::copy(x_.qacc_warmstart.begin(), x_.qacc_warmstart.end(), t_.qacc_warmstart.begin() + at);
+    std::copy(x_.qacc_warmstart.begin(), x_.qacc_warmstart.end(),
+              tape_->qacc_warmstart.begin() + at);
     t_.steps[static_cast<size_t>(i)].nefc = first.nefc;
     t_.steps[static_cast<size_t>(i)].ncon = first.ncon;
   }
 
   // and says which contact made so many steps necessary
   void add_event_warnings() {
-    for (Warning& warning : event_warnings(model_, t_.solver.events)) {
+    for (Warning& warning : event_warnings(model_, tape_->events)) {
       const bool steps = t_.outcome == Outcome::kBudgetExhausted;
       if (steps && warning.kind == WarningKind::kChatter) t_.message += "; " + warning.text;
       t_.warnings.push_back(std::move(warning));
@@ -383,8 +377,10 @@ class AdaptiveRollout {
   Stiffness stiffness_;
   StepState x_;
   Trajectory t_;
+  std::shared_ptr<Tape> tape_ = std::make_shared<Tape>();  // of t_, while it is written
   EvaluationTimes times_;
-  EventLanding land_{options_.stepping, method_, x_, times_};
+  StepEvents events_{impl_, method_, *workspace_, times_};
+  EventLanding land_{options_.stepping, method_, events_, times_};
   std::optional<StepController> controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
@@ -402,7 +398,7 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
                      " makes steps of one size; use an explicit Runge-Kutta method");
   }
   if (steps_of->nstep != nstep ||
-      steps_of->solver.first_step.size() != static_cast<size_t>(nstep) + 1) {
+      steps_of->integrator.first_step.size() != static_cast<size_t>(nstep) + 1) {
     throw InputError(who + ": steps_of has " + std::to_string(steps_of->nstep) +
                      " intervals, expected nstep = " + std::to_string(nstep) +
                      " of an explicit Runge-Kutta method");

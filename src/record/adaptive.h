@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "diffmj/rollout.h"
 #include "record/control_law.h"
-#include "record/solver_steps.h"
+#include "record/integrator_steps.h"
 
 namespace diffmj {
 

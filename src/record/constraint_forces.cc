@@ -3,6 +3,7 @@
 #include "diffmj/rollout.h"
 #include "mj/call.h"
 #include "record/input.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -14,7 +15,7 @@
 namespace diffmj {
 
 ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int step) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError("constraint_forces: the trajectory was made with another model");
   }
   if (step < 0 || step >= t.nstep) {

@@ -29,24 +29,24 @@ BadState find_bad_step(const Model& model, const mjData* d) {
   return find_bad_state(model, d->qpos, d->qvel, d->act);
 }
 
-// Contacts of the step just made, or none of any step as soon as they do not fit.
-void record_contacts(const mjData* d, size_t most, Trajectory& t) {
-  if (t.contact_begin.empty()) return;
+// Contacts of the step just made, one of nstep, or none of any step as soon as they do not fit.
+void record_contacts(const mjData* d, int nstep, size_t most, Tape& tape) {
+  if (tape.contact_begin.empty()) return;
   try {
-    const bool first = t.contacts.empty();
-    keep_contacts(d, t.contacts);
+    const bool first = tape.contacts.empty();
+    keep_contacts(d, tape.contacts);
     if (first) {
       // as many in every step to come
-      const size_t nstep = static_cast<size_t>(t.nstep_asked) + 1 - t.contact_begin.size();
-      t.contacts.reserve(std::min(most, nstep * t.contacts.size()));
+      const size_t left = static_cast<size_t>(nstep) + 1 - tape.contact_begin.size();
+      tape.contacts.reserve(std::min(most, left * tape.contacts.size()));
     }
-    t.contact_begin.push_back(t.contacts.size());
-    if (t.contacts.size() <= most) return;
+    tape.contact_begin.push_back(tape.contacts.size());
+    if (tape.contacts.size() <= most) return;
   } catch (const std::bad_alloc&) {
     // the backward pass finds them again
   }
-  t.contacts = {};
-  t.contact_begin = {};
+  tape.contacts = {};
+  tape.contact_begin = {};
 }
 
 void set(CVec from, mjtNum* to) { std::copy(from.begin(), from.end(), to); }
@@ -64,10 +64,12 @@ class MujocoRollout {
         tendons_(model.mj()),
         workspace_(model.impl()),
         d_(workspace_->data.get()),
-        t_(std::move(t)) {
+        t_(std::move(t)),
+        tape_(take_tape(t_)) {
+    t_.tape = tape_;
     if (sensors) sensing_.opt.disableflags &= ~mjDSBL_SENSOR;
     if (!kept.tendons) tendons_.numbers = tendons_.objects = 0;
-    allocate_rows(model, input, nstep, tendons_, t_);
+    allocate_rows(model, input, nstep, tendons_, t_, *tape_);
     reset_data(model, t_.mocap_pos, t_.mocap_quat, *workspace_);
     d_->time = input.time;
     set(input.qpos, d_->qpos);
@@ -75,7 +77,7 @@ class MujocoRollout {
     set(input.act, d_->act);
     set(input.qacc_warmstart, d_->qacc_warmstart);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, 0, t_);
-    if (kept.contacts > 0) t_.contact_begin.assign(1, 0);
+    if (kept.contacts > 0) tape_->contact_begin.assign(1, 0);
   }
 
   Trajectory run(int nstep, StopSignal& stop) {
@@ -108,7 +110,7 @@ class MujocoRollout {
     set(input_row(t_.ctrl, i, t_.nu), d_->ctrl);
     set(input_row(t_.qfrc_applied, i, t_.nv), d_->qfrc_applied);
     set(input_row(t_.xfrc_applied, i, 6 * t_.nbody), d_->xfrc_applied);
-    double* warmstart = t_.qacc_warmstart.data() + static_cast<ptrdiff_t>(i) * t_.nv;
+    double* warmstart = tape_->qacc_warmstart.data() + static_cast<ptrdiff_t>(i) * t_.nv;
     std::copy(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv, warmstart);
     try {
       if (cfd_forward(model_.impl())) {
@@ -135,7 +137,7 @@ class MujocoRollout {
             .qpos = row(t_.qpos, i, t_.nq),
             .qvel = row(t_.qvel, i, t_.nv),
             .act = row(t_.act, i, t_.na),
-            .qacc_warmstart = row(t_.qacc_warmstart, i, t_.nv),
+            .qacc_warmstart = row(tape_->qacc_warmstart, i, t_.nv),
             .ctrl = input_row(t_.ctrl, i, t_.nu),
             .qfrc_applied = input_row(t_.qfrc_applied, i, t_.nv),
             .xfrc_applied = input_row(t_.xfrc_applied, i, 6 * t_.nbody)};
@@ -152,14 +154,14 @@ class MujocoRollout {
     // for RK4 the data holds the last stage; its first acceleration is computed again when needed
     std::copy(d_->qacc, d_->qacc + t_.nv, t_.qacc.data() + static_cast<ptrdiff_t>(i) * t_.nv);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, i + 1, t_);
-    record_contacts(d_, kept_.contacts, t_);
+    record_contacts(d_, t_.nstep_asked, kept_.contacts, *tape_);
     if (poses_) poses_->read(d_, i);
     add_sensordata();
     if (tendons_.numbers == 0) return;
     const auto k = static_cast<size_t>(i);
     keep_tendons(model_.mj(), d_,
-                 Vec(t_.tendon_numbers).subspan(k * tendons_.numbers, tendons_.numbers),
-                 std::span(t_.tendon_objects).subspan(k * tendons_.objects, tendons_.objects));
+                 Vec(tape_->tendon_numbers).subspan(k * tendons_.numbers, tendons_.numbers),
+                 std::span(tape_->tendon_objects).subspan(k * tendons_.objects, tendons_.objects));
   }
 
   void add_sensordata() {
@@ -168,7 +170,7 @@ class MujocoRollout {
   }
 
   void finish(int done) {
-    resize_rows(done, tendons_, t_);  // drops the rows of steps that were not completed
+    resize_rows(done, tendons_, t_, *tape_);  // drops the rows of steps that were not completed
     t_.nstep = done;
     t_.next_warmstart.assign(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv);
     if (poses_ && t_.ok()) {
@@ -195,6 +197,7 @@ class MujocoRollout {
   mjData* d_;
   WarningCollector warnings_;
   Trajectory t_;
+  std::shared_ptr<Tape> tape_;  // of t_, while it is written
 };
 
 }  // namespace

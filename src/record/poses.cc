@@ -7,6 +7,7 @@
 #include "mj/call.h"
 #include "record/input.h"
 #include "record/pose_reader.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 
@@ -80,7 +81,7 @@ bool steps_leave_poses(const Model& model) {
 }
 
 Poses poses(const Model& model, const Trajectory& t, const std::vector<std::string>& names) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError("poses: the trajectory was made with another model");
   }
   Poses out;

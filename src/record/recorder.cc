@@ -32,16 +32,16 @@ int dof_of(const Model& model, const BadState& bad) {
 }  // namespace
 
 void allocate_rows(const Model& model, const RolloutInput& input, int nstep,
-                   const TendonRecordSize& tendons, Trajectory& t) {
+                   const TendonRecordSize& tendons, Trajectory& t, Tape& tape) {
   t.nq = model.nq();
   t.nv = model.nv();
   t.na = model.na();
   t.nu = model.nu();
   t.nbody = model.nbody();
-  t.model_id = model.impl().id;
+  tape.model_id = model.impl().id;
   t.nstep_asked = nstep;
   try {
-    resize_rows(nstep, tendons, t);
+    resize_rows(nstep, tendons, t, tape);
     const auto keep = [](CVec from, std::vector<double>& to) {
       to.assign(from.begin(), from.end());
     };
@@ -56,17 +56,17 @@ void allocate_rows(const Model& model, const RolloutInput& input, int nstep,
   }
 }
 
-void resize_rows(int nstep, const TendonRecordSize& tendons, Trajectory& t) {
+void resize_rows(int nstep, const TendonRecordSize& tendons, Trajectory& t, Tape& tape) {
   const auto n = static_cast<size_t>(nstep);
   t.time.resize(n + 1);
   t.qpos.resize((n + 1) * static_cast<size_t>(t.nq));
   t.qvel.resize((n + 1) * static_cast<size_t>(t.nv));
   t.act.resize((n + 1) * static_cast<size_t>(t.na));
   t.qacc.resize(n * static_cast<size_t>(t.nv));
-  t.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
+  tape.qacc_warmstart.resize(n * static_cast<size_t>(t.nv));
   t.steps.resize(n);
-  t.tendon_numbers.resize(n * tendons.numbers);
-  t.tendon_objects.resize(n * tendons.objects);
+  tape.tendon_numbers.resize(n * tendons.numbers);
+  tape.tendon_objects.resize(n * tendons.objects);
 }
 
 void record_state(double time, const double* qpos, const double* qvel, const double* act, int i,

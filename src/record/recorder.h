@@ -8,14 +8,15 @@
 
 #include "diffmj/rollout.h"
 #include "mj/view.h"
+#include "record/tape.h"
 #include "stages/position/tendon.h"
 
 namespace diffmj {
 
 // Sizes, inputs and nstep rows; MemoryError if they do not fit.
 void allocate_rows(const Model& model, const RolloutInput& input, int nstep,
-                   const TendonRecordSize& tendons, Trajectory& trajectory);
-void resize_rows(int nstep, const TendonRecordSize& tendons, Trajectory& trajectory);
+                   const TendonRecordSize& tendons, Trajectory& trajectory, Tape& tape);
+void resize_rows(int nstep, const TendonRecordSize& tendons, Trajectory& trajectory, Tape& tape);
 
 // State number i.
 void record_state(double time, const double* qpos, const double* qvel, const double* act, int i,

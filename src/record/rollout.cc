@@ -40,15 +40,12 @@ Trajectory emptied(Trajectory& old) {
     to = std::move(from);
   };
   for (auto x : {&Trajectory::time, &Trajectory::qpos, &Trajectory::qvel, &Trajectory::act,
-                 &Trajectory::qacc, &Trajectory::qacc_warmstart, &Trajectory::next_warmstart,
-                 &Trajectory::tendon_numbers, &Trajectory::sensordata, &Trajectory::ctrl,
-                 &Trajectory::qfrc_applied, &Trajectory::xfrc_applied}) {
+                 &Trajectory::qacc, &Trajectory::next_warmstart, &Trajectory::sensordata,
+                 &Trajectory::ctrl, &Trajectory::qfrc_applied, &Trajectory::xfrc_applied}) {
     take(old.*x, t.*x);
   }
   take(old.steps, t.steps);
-  take(old.tendon_objects, t.tendon_objects);
-  take(old.contacts, t.contacts);
-  take(old.contact_begin, t.contact_begin);
+  t.tape = std::move(old.tape);
   return t;
 }
 

@@ -9,6 +9,7 @@
 #include "mj/callbacks.h"
 #include "mj/collider.h"
 #include "record/input.h"
+#include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
 #include "stages/sensors/sensors.h"
@@ -36,7 +37,7 @@ StepInput state_input(const Trajectory& t, int i) {
                .qfrc_applied = any ? input_row(t.qfrc_applied, step, t.nv) : CVec(),
                .xfrc_applied = any ? input_row(t.xfrc_applied, step, 6 * t.nbody) : CVec()};
   if (i < t.nstep) {
-    in.qacc_warmstart = row(t.qacc_warmstart, i, t.nv);
+    in.qacc_warmstart = row(t.tape->qacc_warmstart, i, t.nv);
   } else {
     in.qacc_warmstart = t.next_warmstart;
   }
@@ -61,7 +62,7 @@ void evaluate_sensors_at(const Model& model, const StepInput& in, Workspace& wor
 }
 
 std::vector<double> sensordata(const Model& model, const Trajectory& t) {
-  if (t.model_id != model.impl().id) {
+  if (!is_made_with(model, t)) {
     throw InputError("sensordata: the trajectory was made with another model");
   }
   require_no_callbacks("sensordata");

@@ -8,14 +8,16 @@
 #include "diffmj/version.h"
 #include "mj/call.h"
 #include "mj/handle.h"
+#include "record/tape.h"
 #include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
 
-// what the bytes of trajectories begin with
+// what the bytes of trajectories begin with; the number is that of the format
 std::string header() {
-  return std::string("diffmj " DIFFMJ_VERSION " trajectories, MuJoCo ") + mj_versionString() + "\n";
+  return std::string("diffmj " DIFFMJ_VERSION " trajectories 2, MuJoCo ") + mj_versionString() +
+         "\n";
 }
 
 template <class T>
@@ -38,7 +40,8 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  // The trajectories become those of this model.
+  Reader(std::string_view bytes, int model_id) : left_(bytes), model_id_(model_id) {}
   template <class... T>
   void operator()(T&... fields) {
     (read(fields), ...);
@@ -60,6 +63,7 @@ class Reader {
     }
   }
   std::string_view left_;
+  int model_id_;
 };
 
 // All members of a struct: one that is not in the list does not compile.
@@ -75,35 +79,52 @@ void fields(Archive& a, T& x) {
   } else if constexpr (std::is_same_v<Type, EventConstraint>) {
     auto& [type, id, geom, flex, row, nrow, rate] = x;
     a(type, id, geom[0], geom[1], flex[0], flex[1], row, nrow, rate);
-  } else if constexpr (std::is_same_v<Type, SolverEvent>) {
-    auto& [time, interval, step, what, count, release, rate, jump, grazing, at_rest, constraints,
-           qpos, qvel, act, qacc_before, qacc_after, start_qpos, start_time] = x;
-    a(time, interval, step, what, count, release, rate, jump, grazing, at_rest, constraints, qpos,
-      qvel, act, qacc_before, qacc_after, start_qpos, start_time);
-  } else if constexpr (std::is_same_v<Type, SolverRecord::Seconds>) {
+  } else if constexpr (std::is_same_v<Type, Event>) {
+    auto& [time, interval, step, what, count, release, rate, jump, grazing, at_rest] = x;
+    a(time, interval, step, what, count, release, rate, jump, grazing, at_rest);
+  } else if constexpr (std::is_same_v<Type, EventRecord>) {
+    auto& [event, constraints, qpos, qvel, act, qacc_before, qacc_after] = x;
+    a(event, constraints, qpos, qvel, act, qacc_before, qacc_after);
+  } else if constexpr (std::is_same_v<Type, RowList::Contact>) {
+    auto& [geom, flex, elem, vert, pos, row] = x;
+    a(geom[0], geom[1], flex[0], flex[1], elem[0], elem[1], vert[0], vert[1], pos[0], pos[1],
+      pos[2], row);
+  } else if constexpr (std::is_same_v<Type, RowList>) {
+    auto& [nother, type, id, contacts] = x;
+    a(nother, type, id, contacts);
+  } else if constexpr (std::is_same_v<Type, RowBase>) {
+    auto& [time, rows, inactive, released, nactive] = x;
+    a(time, rows, inactive, released, nactive);
+  } else if constexpr (std::is_same_v<Type, SuppressedStep>) {
+    auto& [step, base, at_end] = x;
+    a(step, base, at_end);
+  } else if constexpr (std::is_same_v<Type, IntegratorRecord::Seconds>) {
     auto& [position, velocity, actuation, acceleration, constraint, total] = x;
     a(position, velocity, actuation, acceleration, constraint, total);
-  } else if constexpr (std::is_same_v<Type, SolverRecord>) {
+  } else if constexpr (std::is_same_v<Type, IntegratorRecord>) {
     auto& [time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
-           seconds, end_time, end_qpos, end_qvel, end_act, kept, kept_nefc, kept_step, masked_step,
-           bent_step] = x;
+           seconds, end_time, end_qpos, end_qvel, end_act] = x;
     a(time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
-      seconds, end_time, end_qpos, end_qvel, end_act, kept, kept_nefc, kept_step, masked_step,
-      bent_step);
+      seconds, end_time, end_qpos, end_qvel, end_act);
+  } else if constexpr (std::is_same_v<Type, Tape>) {
+    // but for model_id, which is another one in another process
+    auto& [model_id, qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, kept,
+           kept_nefc, kept_step, events, suppressed, nonsmooth_step] = x;
+    (void)model_id;
+    a(qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, kept, kept_nefc,
+      kept_step, events, suppressed, nonsmooth_step);
   } else {
     static_assert(std::is_same_v<Type, Trajectory>);
-    // but for model_id, which is another one in another process
-    auto& [model_id, nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart,
-           next_warmstart, steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver,
-           sensordata, ctrl, qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked,
-           outcome, message, failed_dof, warnings] = x;
-    (void)model_id;
-    a(nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, qacc_warmstart, next_warmstart,
-      steps, tendon_numbers, tendon_objects, contacts, contact_begin, solver, sensordata, ctrl,
-      qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome, message, failed_dof,
-      warnings);
+    auto& [nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, next_warmstart, steps,
+           integrator, sensordata, ctrl, qfrc_applied, xfrc_applied, mocap_pos, mocap_quat,
+           nstep_asked, outcome, message, failed_dof, warnings, tape] = x;
+    a(nq, nv, na, nu, nbody, nstep, time, qpos, qvel, act, qacc, next_warmstart, steps, integrator,
+      sensordata, ctrl, qfrc_applied, xfrc_applied, mocap_pos, mocap_quat, nstep_asked, outcome,
+      message, failed_dof, warnings, tape);
   }
 }
+
+using TapePtr = std::shared_ptr<const Tape>;
 
 template <class T>
 struct IsVector : std::false_type {};
@@ -122,6 +143,8 @@ void Writer::add(const T& x) {
     } else {
       for (const auto& item : x) add(item);
     }
+  } else if constexpr (std::is_same_v<T, TapePtr>) {
+    fields(*this, *x);
   } else {
     fields(*this, x);
   }
@@ -143,6 +166,11 @@ void Reader::read(T& x) {
     } else {
       for (auto& item : x) read(item);
     }
+  } else if constexpr (std::is_same_v<T, TapePtr>) {
+    const auto tape = std::make_shared<Tape>();
+    tape->model_id = model_id_;
+    fields(*this, *tape);
+    x = tape;
   } else {
     fields(*this, x);
   }
@@ -196,7 +224,7 @@ std::string to_bytes(const Model& model, std::span<const Trajectory> trajectorie
   writer.out = header();
   writer(fingerprint(model), static_cast<uint64_t>(trajectories.size()));
   for (const Trajectory& trajectory : trajectories) {
-    if (trajectory.model_id != model.impl().id) {
+    if (!is_made_with(model, trajectory)) {
       throw InputError("to_bytes: a trajectory was made with another model");
     }
     writer(trajectory);
@@ -213,17 +241,14 @@ std::vector<Trajectory> trajectories_from_bytes(const Model& model, std::string_
                                expected.substr(0, expected.size() - 1) + "\"; roll out again"
                          : "these bytes are not trajectories of diffmj");
   }
-  Reader reader(bytes.substr(expected.size()));
+  Reader reader(bytes.substr(expected.size()), model.impl().id);
   uint64_t hash = 0, n = 0;
   reader(hash, n);
   if (hash != fingerprint(model)) {
     throw InputError("the bytes are trajectories of another model, or of another integrator");
   }
   std::vector<Trajectory> out;
-  for (uint64_t i = 0; i < n; i++) {
-    reader(out.emplace_back());
-    out.back().model_id = model.impl().id;
-  }
+  for (uint64_t i = 0; i < n; i++) reader(out.emplace_back());
   if (!reader.at_end()) throw InputError("there are bytes behind the last trajectory");
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "record/tape.h"
 #include "stages/position/tendon.h"
 
 namespace diffmj {
@@ -24,6 +25,7 @@ double tendon_bytes(const Model& model, int nstep) {
 }  // namespace
 
 StepInput step_input(const Trajectory& t, int i) {
+  const Tape& tape = *t.tape;
   const auto kept = [&](const auto& x) {
     const size_t width = t.nstep > 0 ? x.size() / static_cast<size_t>(t.nstep) : 0;
     return std::span(x).subspan(static_cast<size_t>(i) * width, width);
@@ -33,19 +35,19 @@ StepInput step_input(const Trajectory& t, int i) {
       .qpos = row(t.qpos, i, t.nq),
       .qvel = row(t.qvel, i, t.nv),
       .act = row(t.act, i, t.na),
-      .qacc_warmstart = row(t.qacc_warmstart, i, t.nv),
+      .qacc_warmstart = row(tape.qacc_warmstart, i, t.nv),
       .ctrl = input_row(t.ctrl, i, t.nu),
       .qfrc_applied = input_row(t.qfrc_applied, i, t.nv),
       .xfrc_applied = input_row(t.xfrc_applied, i, 6 * t.nbody),
       .qvel_next = row(t.qvel, i + 1, t.nv),
       .nefc = t.steps[static_cast<size_t>(i)].nefc,
-      .tendon_numbers = kept(t.tendon_numbers),
-      .tendon_objects = kept(t.tendon_objects),
+      .tendon_numbers = kept(tape.tendon_numbers),
+      .tendon_objects = kept(tape.tendon_objects),
   };
-  if (!t.contact_begin.empty()) {
-    const size_t *begin = &t.contact_begin[static_cast<size_t>(i)], end = begin[1];
+  if (!tape.contact_begin.empty()) {
+    const size_t *begin = &tape.contact_begin[static_cast<size_t>(i)], end = begin[1];
     in.knows_contacts = true;
-    in.contacts = std::span(t.contacts).subspan(*begin, end - *begin);
+    in.contacts = std::span(tape.contacts).subspan(*begin, end - *begin);
   }
   return in;
 }

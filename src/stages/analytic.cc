@@ -402,7 +402,7 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
     if (constrained && has_noslip(m)) {
       // all that the solver reads: it runs again
       mj_fwdVelocity(m, d);
-      if (in.mask) in.mask->hold(d);
+      if (in.suppression) in.suppression->suppress(d, true);
       mj_fwdActuation(m, d);
       mj_fwdAcceleration(m, d);
       return;
@@ -419,7 +419,7 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
     if (constrained || impl.advance == Advance::kImplicit) mj_comVel(m, d);
     if (constrained) {
       mj_referenceConstraint(m, d);
-      if (in.mask) in.mask->hold(d);
+      if (in.suppression) in.suppression->suppress(d, true);
     }
     if (m->nactuator == 0) return;
     // gravity compensation through actuators counts towards their clamps

@@ -227,7 +227,7 @@ void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& wor
   mj_call("mj_fwdPosition", [&] {
     write_input(m, d, in);
     run_stages(m, d, From::kPosition);
-    if (in.mask) in.mask->hold(d);
+    if (in.suppression) in.suppression->suppress(d, true);
   });
 }
 

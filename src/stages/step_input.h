@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "mj/row_mask.h"
+#include "mj/row_suppression.h"
 #include "mj/view.h"
 
 namespace diffmj {
@@ -25,8 +25,8 @@ struct StepInput {
   // What mj_collision found (stages/position/collision.h), if that is known; else it is run again.
   bool knows_contacts = false;
   std::span<const unsigned char> contacts = {};
-  // Constraints that are held back; null: none.
-  RowMask* mask = nullptr;
+  // Constraints that must not act; null: all do.
+  RowSuppression* suppression = nullptr;
 };
 
 inline void copy_or_zero(CVec from, mjtNum* to, int size) {

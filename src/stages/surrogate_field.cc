@@ -98,8 +98,7 @@ void surrogate_field(const StageModel& impl, const StepInput& in, CVec warmstart
       if (m->nactuator > 0) mj_transmission(m, d);
       mj_fwdVelocity(m, d);
       if (cfd) set_reference(d, workspace);
-      if (in.mask && cfd) in.mask->hold_limits(d);
-      if (in.mask && !cfd) in.mask->hold(d);
+      if (in.suppression) in.suppression->suppress(d, !cfd);
       mj_fwdActuation(m, d);
       mj_fwdAcceleration(m, d);
       mj_fwdConstraint(&solver, d);

@@ -119,7 +119,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
       mj_fwdPosition(CollidingModel(m), d);
       lap(times.position);
       mj_fwdVelocity(m, d);
-      if (in.mask) in.mask->hold(d);
+      if (in.suppression) in.suppression->suppress(d, true);
       lap(times.velocity);
       mj_fwdActuation(m, d);
       lap(times.actuation);

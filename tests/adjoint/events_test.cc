@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness/models.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -76,10 +77,12 @@ void expect_finite(const Gradient& g) {
 }
 
 void expect_names(const Trajectory& t, const std::set<std::string>& known) {
-  for (const SolverEvent& event : t.solver.events) {
+  for (const Event& event : t.integrator.events) {
     const std::string name = event.what.substr(event.release ? std::string("end of ").size() : 0);
     EXPECT_TRUE(known.contains(name)) << event.what;
-    EXPECT_EQ(event.constraints.size(), static_cast<size_t>(event.count));
+  }
+  for (const EventRecord& record : t.tape->events) {
+    EXPECT_EQ(record.constraints.size(), static_cast<size_t>(record.event.count));
   }
 }
 
@@ -108,11 +111,11 @@ TEST_P(Events, AreThoseOfTheRolloutInTheBackwardPass) {
       const Model model = Model::from_xml(scene.mjcf, o);
       const Trajectory t = rollout(model, {.qvel = scene.qvel}, scene.nstep);
       ASSERT_TRUE(t.ok()) << t.message;
-      const auto again = [&](const SolverEvent& event) {
-        const SolverEvent* before = &event - 1;
+      const auto again = [&](const Event& event) {
+        const Event* before = &event - 1;
         return !event.release && before->release && event.step == before->step + 1;
       };
-      EXPECT_TRUE(std::any_of(t.solver.events.begin() + 1, t.solver.events.end(), again))
+      EXPECT_TRUE(std::any_of(t.integrator.events.begin() + 1, t.integrator.events.end(), again))
           << "nothing is touched again at once";
       expect_names(t, scene.contacts);
       expect_finite(gradient(model, t));
@@ -191,9 +194,9 @@ TEST(AtRest, WhatTouchesWithoutPressingIsNoEvent) {
     const Model model = Model::from_xml(kTouching, options(tolerance, .01));
     const Trajectory t = rollout(model, {.qvel = Vector{.3, 0, 2}}, 20);
     ASSERT_TRUE(t.ok()) << t.message;
-    EXPECT_TRUE(t.solver.events.empty());
+    EXPECT_TRUE(t.integrator.events.empty());
     EXPECT_TRUE(t.warnings.empty());
-    EXPECT_GT(t.solver.smallest_step, 1e-5);
+    EXPECT_GT(t.integrator.smallest_step, 1e-5);
     // nothing acts on it
     EXPECT_NEAR(t.qpos[20 * 3], .06, 1e-12);
     EXPECT_NEAR(gradient(model, t).qpos_tangent[1], 1, 1e-12);
@@ -206,8 +209,8 @@ void expect_one_sided(const char* mjcf, const Vector& qvel, const std::string& w
   const Model model = Model::from_xml(mjcf, o);
   const Trajectory t = rollout(model, {.qvel = qvel}, 1);
   ASSERT_TRUE(t.ok()) << t.message;
-  ASSERT_EQ(t.solver.events.size(), 1U);
-  const SolverEvent& event = t.solver.events[0];
+  ASSERT_EQ(t.integrator.events.size(), 1U);
+  const Event& event = t.integrator.events[0];
   EXPECT_EQ(event.what, what);
   EXPECT_TRUE(event.at_rest);
   EXPECT_TRUE(event.grazing);
@@ -253,15 +256,15 @@ TEST(Chatter, IsNamedOnce) {
   ASSERT_EQ(std::count_if(t.warnings.begin(), t.warnings.end(), is_chatter), 1);
   const Warning& warning = *std::find_if(t.warnings.begin(), t.warnings.end(), is_chatter);
   EXPECT_GT(warning.count, 10);
-  EXPECT_LE(warning.count, static_cast<int>(t.solver.events.size()));
+  EXPECT_LE(warning.count, static_cast<int>(t.integrator.events.size()));
   for (const char* part : {"contact of geom 'floor' and geom 'rod'", "events per second",
                            "integrator=\"model\"", "solimp"}) {
     EXPECT_NE(warning.text.find(part), std::string::npos) << part << " in: " << warning.text;
   }
   // it begins with the first of them
   const double from = model.interval() * warning.first_step;
-  EXPECT_GE(t.solver.events.back().time, from);
-  EXPECT_LE(t.solver.events.front().time, from + model.interval());
+  EXPECT_GE(t.integrator.events.back().time, from);
+  EXPECT_LE(t.integrator.events.front().time, from + model.interval());
   expect_finite(gradient(model, t));
 }
 
@@ -283,7 +286,7 @@ TEST(Chatter, OfOneContactHasTheRightGradient) {
     const Model model = Model::from_xml(mjcf, o);
     const Trajectory t = rollout(model, {.qpos = qpos, .qvel = kTopple}, 1);
     ASSERT_TRUE(t.ok()) << t.message;
-    EXPECT_GT(t.solver.events.size(), 40U);
+    EXPECT_GT(t.integrator.events.size(), 40U);
     Vector bar(12);
     bar[6] = bar[8] = 1;
     const Gradient g = rollout_pullback(model, t, {.qpos_tangent = bar});
@@ -295,7 +298,7 @@ TEST(Chatter, EndsWhereForcesBeginSoftly) {
   const Model model = Model::from_xml(toppling("0 .95 .001"), options(1e-5, .002));
   const Trajectory t = rollout(model, {.qvel = kTopple}, 150);
   ASSERT_TRUE(t.ok()) << t.message;
-  EXPECT_LE(t.solver.events.size(), 4U);
+  EXPECT_LE(t.integrator.events.size(), 4U);
   for (const Warning& warning : t.warnings) EXPECT_NE(warning.kind, WarningKind::kChatter);
 }
 
@@ -317,7 +320,7 @@ TEST(Chatter, IsNoneWhereContactsBeginAlone) {
       options(1e-5, .002));
   const Trajectory t = rollout(model, {.qvel = Vector{0, 0, 0, .1, .2, 0}}, 150);
   ASSERT_TRUE(t.ok()) << t.message;
-  EXPECT_FALSE(t.solver.events.empty());
+  EXPECT_FALSE(t.integrator.events.empty());
   for (const Warning& warning : t.warnings) {
     EXPECT_NE(warning.kind, WarningKind::kChatter) << warning.text;
   }

@@ -41,7 +41,7 @@ double differences(const Bounce& b, const Vector& direction) {
   const auto nv = static_cast<size_t>(model.nv()), nq = static_cast<size_t>(model.nq());
   const Trajectory base = rollout(model, {.qpos = x.qpos, .qvel = x.qvel}, 1);
   EXPECT_TRUE(base.ok()) << base.message;
-  EXPECT_FALSE(base.solver.events.empty()) << "nothing becomes active";
+  EXPECT_FALSE(base.integrator.events.empty()) << "nothing becomes active";
   const State end{.time = 0,
                   .qpos = Vector(base.qpos.end() - static_cast<ptrdiff_t>(nq), base.qpos.end()),
                   .qvel = Vector(base.qvel.end() - static_cast<ptrdiff_t>(nv), base.qvel.end()),
@@ -271,7 +271,7 @@ TEST(Jump, TheOracleHasTheSameTerm) {
         const Model model = Model::from_xml(mjcf, o);
         const Trajectory t = rollout(model, {.qvel = Vector{.4, .2, -1, .5, 1, 0}}, 1);
         EXPECT_TRUE(t.ok()) << t.message;
-        EXPECT_EQ(t.solver.events.empty(), !events);
+        EXPECT_EQ(t.integrator.events.empty(), !events);
         Vector q(12);
         for (size_t i = 0; i < 6; i++) q[6 + i] = weights(6)[i];
         return rollout_pullback(model, t, {.qpos_tangent = q});
@@ -295,8 +295,8 @@ TEST(Jump, EventsAreListed) {
   const Bounce b = point_mass(.9, ".005 .2");
   const Model model = Model::from_xml(b.mjcf, options(Integrator::kTsit5, 1e-8, b.duration));
   const Trajectory t = rollout(model, {.qpos = b.qpos, .qvel = b.qvel}, 1);
-  ASSERT_EQ(t.solver.events.size(), 1U);
-  const SolverEvent& event = t.solver.events[0];
+  ASSERT_EQ(t.integrator.events.size(), 1U);
+  const Event& event = t.integrator.events[0];
   // 0.2 m down at 1 m/s and g
   const double speed = std::sqrt(1 + 2 * 9.81 * .2);
   EXPECT_NEAR(event.time, (speed - 1) / 9.81, 1e-12);
@@ -305,7 +305,7 @@ TEST(Jump, EventsAreListed) {
   EXPECT_EQ(event.count, 1);
   EXPECT_GT(event.jump, 100);
   EXPECT_FALSE(event.grazing);
-  EXPECT_EQ(t.solver.time[static_cast<size_t>(event.step) + 1], event.time);
+  EXPECT_EQ(t.integrator.time[static_cast<size_t>(event.step) + 1], event.time);
 }
 
 TEST(Jump, EndsWithForceAreListed) {
@@ -314,7 +314,7 @@ TEST(Jump, EndsWithForceAreListed) {
   const Trajectory t = rollout(model, {.qpos = b.qpos, .qvel = b.qvel}, 1);
   ASSERT_TRUE(t.ok());
   int begins = 0, ends = 0;
-  for (const SolverEvent& event : t.solver.events) {
+  for (const Event& event : t.integrator.events) {
     (event.release ? ends : begins)++;
     EXPECT_EQ(event.rate > 0, event.release);
     EXPECT_EQ(event.what.starts_with("end of contact of"), event.release) << event.what;
@@ -336,8 +336,9 @@ TEST(Jump, EventsAtTheEndOfAnIntervalAreFound) {
     for (int k = 10; k <= 20; k++) {
       const Trajectory t = rollout(model, {.qpos = Vector{.05 + .01 * k}, .qvel = Vector{-1}}, 22);
       ASSERT_TRUE(t.ok()) << t.message;
-      ASSERT_FALSE(t.solver.events.empty()) << integrator_name(integrator) << ", interval " << k;
-      EXPECT_NEAR(t.solver.events[0].time, .01 * k, 1e-12);
+      ASSERT_FALSE(t.integrator.events.empty())
+          << integrator_name(integrator) << ", interval " << k;
+      EXPECT_NEAR(t.integrator.events[0].time, .01 * k, 1e-12);
     }
   }
 }
@@ -354,8 +355,8 @@ TEST(Jump, WhatComesAndGoesBetweenStagesIsFound) {
         options(integrator, 1e-6, 1));
     const Trajectory t = rollout(model, {.qvel = Vector{10}}, 1);
     ASSERT_TRUE(t.ok()) << t.message;
-    ASSERT_FALSE(t.solver.events.empty());
-    EXPECT_NEAR(t.solver.events[0].time, .493, 1e-9);
+    ASSERT_FALSE(t.integrator.events.empty());
+    EXPECT_NEAR(t.integrator.events[0].time, .493, 1e-9);
     EXPECT_LT(t.qvel[1], 5);  // [m/s]: it was slowed down
   }
 }
@@ -368,8 +369,8 @@ TEST(Jump, ACubeThatLandsFlatIsOneEvent) {
       options(Integrator::kTsit5, 1e-8, .22));
   const Trajectory t = rollout(model, {}, 1);
   ASSERT_TRUE(t.ok());
-  ASSERT_EQ(t.solver.events.size(), 1U);
-  EXPECT_EQ(t.solver.events[0].count, 4);
+  ASSERT_EQ(t.integrator.events.size(), 1U);
+  EXPECT_EQ(t.integrator.events[0].count, 4);
 }
 
 // a ball that falls from 2e-8 m above the floor
@@ -381,9 +382,9 @@ TEST(Jump, GrazingIsNoticed) {
       options(Integrator::kTsit5, 1e-10, .01));
   const Trajectory t = rollout(model, {.qpos = Vector{2e-8}}, 2);
   ASSERT_TRUE(t.ok());
-  ASSERT_EQ(t.solver.events.size(), 1U);
-  EXPECT_TRUE(t.solver.events[0].grazing);
-  EXPECT_FALSE(t.solver.events[0].at_rest);
+  ASSERT_EQ(t.integrator.events.size(), 1U);
+  EXPECT_TRUE(t.integrator.events[0].grazing);
+  EXPECT_FALSE(t.integrator.events[0].at_rest);
   ASSERT_EQ(t.warnings.size(), 1U);
   EXPECT_EQ(t.warnings[0].kind, WarningKind::kGrazing);
   EXPECT_NE(t.warnings[0].text.find("contact of geom 'floor' and geom 'ball'"), std::string::npos)
@@ -407,9 +408,9 @@ TEST(Jump, GrazingWithoutForceIsNoWarning) {
       options(Integrator::kTsit5, 1e-8, speed / 9.81));
   const Trajectory t = rollout(model, {.qvel = Vector{speed}}, 2);
   ASSERT_TRUE(t.ok());
-  ASSERT_EQ(t.solver.events.size(), 1U);
-  EXPECT_TRUE(t.solver.events[0].grazing);
-  EXPECT_EQ(t.solver.events[0].jump, 0);
+  ASSERT_EQ(t.integrator.events.size(), 1U);
+  EXPECT_TRUE(t.integrator.events[0].grazing);
+  EXPECT_EQ(t.integrator.events[0].jump, 0);
   EXPECT_TRUE(t.warnings.empty());
 }
 

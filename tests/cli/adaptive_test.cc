@@ -22,14 +22,14 @@ TEST_F(CliTest, AdaptiveRolloutIsTheClosedForm) {
     EXPECT_NEAR(r["qvel"][i][0], 3 + 2 * t, 1e-12);
     EXPECT_NEAR(r["qpos"][i][0], 0.5 + 3 * t + t * t, 1e-12);
   }
-  const Json& s = r["solver"];
+  const Json& s = r["integrator"];
   EXPECT_GE(s["accepted"], 4);
   EXPECT_EQ(s["rejected"], 0);
   EXPECT_GE(s["evaluations"].get<int>(), 6 * s["accepted"].get<int>());
   EXPECT_GT(s["smallest_step"], 0);
   EXPECT_GE(s["largest_step"], s["smallest_step"]);
   EXPECT_EQ(s["end_time"], 1);
-  EXPECT_FALSE(json("rollout slider.xml --json").contains("solver"));
+  EXPECT_FALSE(json("rollout slider.xml --json").contains("integrator"));
 }
 
 TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
@@ -71,7 +71,7 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
     const Json constant = json(run + method + " --step 0.0025");
     EXPECT_EQ(constant["model"]["integrator"], method);
     EXPECT_EQ(constant["adaptive"]["step"], 0.0025);
-    EXPECT_EQ(constant["solver"]["accepted"], 4);
+    EXPECT_EQ(constant["integrator"]["accepted"], 4);
   }
 }
 
@@ -122,7 +122,7 @@ TEST_F(CliTest, StepsHaveARowEach) {
                       " --key 0 --integrator tsit5 --interval 0.05 --nstep 6 --json "
                       "--steps-output steps.csv");
   const std::vector<std::string> rows = lines(read_text(dir_ / "steps.csv"));
-  ASSERT_EQ(rows.size(), 1 + r["solver"]["accepted"].get<size_t>());
+  ASSERT_EQ(rows.size(), 1 + r["integrator"]["accepted"].get<size_t>());
   EXPECT_EQ(rows[0], "interval,time,size");
   double end = 0;
   int last = 0;
@@ -166,7 +166,7 @@ TEST_F(CliTest, AdjointsAgreeAndSayWhatTheyDid) {
   const Json discrete = json(run);
   EXPECT_EQ(discrete["outcome"], "success");
   EXPECT_EQ(discrete["adjoint"], Json({{"name", "discrete"}, {"recomputed", 0}}));
-  EXPECT_GT(discrete["solver"]["accepted"], 5);
+  EXPECT_GT(discrete["integrator"]["accepted"], 5);
 
   const Json few = json(run + " --checkpoints 2");
   EXPECT_EQ(few["gradient"], discrete["gradient"]);
@@ -208,10 +208,10 @@ TEST_F(CliTest, AdaptiveRolloutThatFailsPrintsWhatThereIs) {
     const Json r = Json::parse(text.out);
     EXPECT_EQ(r["outcome"], one.outcome);
     EXPECT_EQ(r["qpos"].size(), lines(csv.out).size() - 1);
-    EXPECT_GE(r["solver"]["end_time"], r["time"].back());
-    EXPECT_EQ(r["solver"]["end_qpos"].size(), r["qpos"][0].size());
+    EXPECT_GE(r["integrator"]["end_time"], r["time"].back());
+    EXPECT_EQ(r["integrator"]["end_qpos"].size(), r["qpos"][0].size());
     // steps after the last row are there too
-    EXPECT_EQ(lines(read_text(dir_ / "steps.csv")).size() - 1, r["solver"]["accepted"]);
+    EXPECT_EQ(lines(read_text(dir_ / "steps.csv")).size() - 1, r["integrator"]["accepted"]);
     std::string other = one.run;
     other.replace(0, 7, "grad");
     expect_error(other, 4, one.message);

@@ -147,7 +147,7 @@ def test_defaults():
     names = ("control", "adjoint", "checkpoints")
     assert [sim._model.options.get(x) for x in names] == ["hold", "discrete", None]
     assert (sim.integrator, sim.interval, sim.adjoint) == ("tsit5", 0.01, "discrete")
-    assert diffmj.Simulator(PENDULUM).rollout(nstep=1).solver is None
+    assert diffmj.Simulator(PENDULUM).rollout(nstep=1).integrator is None
 
 
 @pytest.mark.parametrize(
@@ -230,15 +230,15 @@ def test_methods_and_intervals(method):
     exact = 0.3 * np.cos(2 * t) - 0.2 * np.sin(2 * t)
     np.testing.assert_allclose(traj.qpos[:, 0], exact, atol=2e-5 if constant else 1e-6)
     np.testing.assert_allclose(traj.qacc[:, 0], -4 * traj.qpos[:-1, 0], rtol=1e-12)
-    assert (traj.solver.rejected == 0) or not constant
+    assert (traj.integrator.rejected == 0) or not constant
 
 
 def test_bounds_of_steps_hold():
     traj = smooth(max_step=0.004).rollout(**SMOOTH_START)
-    assert np.diff(traj.solver.time).max() <= 0.004 * (1 + 1e-9)
-    steps = np.diff(smooth(step=0.03).rollout(**SMOOTH_START).solver.time)
+    assert np.diff(traj.integrator.time).max() <= 0.004 * (1 + 1e-9)
+    steps = np.diff(smooth(step=0.03).rollout(**SMOOTH_START).integrator.time)
     np.testing.assert_allclose(steps, 0.025, rtol=1e-12)  # an interval is a whole number of them
-    ratio = smooth(step_ratio=(0.5, 1.5), rtol=1e-9).rollout(**SMOOTH_START).solver
+    ratio = smooth(step_ratio=(0.5, 1.5), rtol=1e-9).rollout(**SMOOTH_START).integrator
     inside = np.diff(ratio.time[: ratio.first_step[1] - 1])
     assert (inside[1:] / inside[:-1]).max() <= 1.5 * (1 + 1e-9)
 
@@ -249,7 +249,7 @@ def test_tolerances_bound_the_error():
     for tolerance in (1e-4, 1e-6, 1e-8):
         traj = smooth(rtol=tolerance, atol=tolerance).rollout(**SMOOTH_START)
         errors.append(np.abs(traj.qvel - exact.qvel).max())
-        steps.append(traj.solver.accepted)
+        steps.append(traj.integrator.accepted)
         assert errors[-1] < 100 * tolerance
     assert errors[0] > errors[1] > errors[2]
     assert steps[0] < steps[1] < steps[2]
@@ -257,7 +257,7 @@ def test_tolerances_bound_the_error():
 
 def test_statistics():
     traj = smooth().rollout(**SMOOTH_START, time=2.0)
-    s = traj.solver
+    s = traj.integrator
     sizes = np.diff(s.time)
     assert len(sizes) == s.accepted == s.first_step[-1]
     assert s.first_step.shape == (traj.nstep + 1,)
@@ -282,8 +282,8 @@ def test_repeated_rollouts_are_bitwise_equal():
     sim = diffmj.Simulator(CUBE, "tsit5", interval=0.01)
     a, b = (sim.rollout(qvel=[0, 0, -3, 1, 2, 3], nstep=20) for _ in range(2))
     np.testing.assert_array_equal(a.qpos, b.qpos)
-    np.testing.assert_array_equal(a.solver.time, b.solver.time)
-    assert a.solver.rejected > 0
+    np.testing.assert_array_equal(a.integrator.time, b.integrator.time)
+    assert a.integrator.rejected > 0
 
 
 # ---------------------------------------------------------------- failures
@@ -298,7 +298,7 @@ def test_step_budget():
     assert 0 < traj.nstep == traj.completed < 20
     assert traj.qpos.shape == (traj.nstep + 1, 1)
     assert np.isfinite(traj.qpos).all() and np.isfinite(traj.xpos).all()
-    s = traj.solver
+    s = traj.integrator
     assert s.accepted + s.rejected == 30
     assert traj.time[-1] <= s.end_time < traj.time[-1] + 0.1
     assert s.time[-1] == s.end_time
@@ -316,14 +316,14 @@ def test_step_budget_of_constant_steps():
     with pytest.raises(diffmj.StepBudgetError, match=r"max_steps = 25 .*a larger step") as info:
         sim.rollout(qpos=[1.0], nstep=4)
     traj = info.value.trajectory
-    assert (traj.nstep, traj.solver.accepted) == (2, 25)
-    assert traj.solver.end_time == pytest.approx(0.25)
-    assert sim.rollout(qpos=[1.0], nstep=2).solver.accepted == 20
+    assert (traj.nstep, traj.integrator.accepted) == (2, 25)
+    assert traj.integrator.end_time == pytest.approx(0.25)
+    assert sim.rollout(qpos=[1.0], nstep=2).integrator.accepted == 20
     # more steps than an integer counts
     sim = diffmj.Simulator(PENDULUM, "tsit5", interval=1.0, step=1e-12, max_steps=50)
     with pytest.raises(diffmj.StepBudgetError, match=r"max_steps = 50 .50 accepted") as info:
         sim.rollout(qpos=[1.0], nstep=1)
-    assert info.value.trajectory.solver.end_time == pytest.approx(50e-12)
+    assert info.value.trajectory.integrator.end_time == pytest.approx(50e-12)
 
 
 def test_step_size():
@@ -333,8 +333,8 @@ def test_step_size():
     traj = info.value.trajectory
     assert traj.outcome == "step too small"
     assert traj.nstep >= 1
-    assert traj.solver.end_time >= traj.time[-1]
-    assert traj.solver.rejected > 0
+    assert traj.integrator.end_time >= traj.time[-1]
+    assert traj.integrator.rejected > 0
     assert isinstance(info.value, diffmj.RolloutError)
 
 
@@ -347,8 +347,8 @@ def test_divergence():
     traj = info.value.trajectory
     assert traj.outcome == "not finite"
     assert 5 <= traj.nstep < 30
-    assert np.isfinite(traj.qpos).all() and np.isfinite(traj.solver.end_qpos).all()
-    assert traj.solver.end_time >= traj.time[-1]
+    assert np.isfinite(traj.qpos).all() and np.isfinite(traj.integrator.end_qpos).all()
+    assert traj.integrator.end_time >= traj.time[-1]
 
 
 @pytest.mark.parametrize("kind", [diffmj.StepBudgetError, diffmj.StepSizeError])
@@ -372,7 +372,7 @@ def test_batch_in_which_one_exceeds_its_budget():
     assert 0 < done < 10
     assert np.isfinite(batch.qpos[1, : done + 1]).all()
     assert np.isnan(batch.qpos[1, done + 1 :]).all()
-    assert batch.solver[1].accepted + batch.solver[1].rejected == 60
+    assert batch.integrator[1].accepted + batch.integrator[1].rejected == 60
     bars = np.random.default_rng(0).standard_normal(batch.qpos.shape)
     gradient = batch.backward(qpos=bars, params=["body_mass"])
     for i in range(3):
@@ -396,18 +396,18 @@ def test_batch_has_its_own_steps_whatever_the_threads(adjoint):
         batch = sim.rollout(qvel=qvel, nstep=5)
         results.append((batch, batch.backward(qpos=np.ones_like(batch.qpos), params=["geom_size"])))
     first, gradient = results[0]
-    assert len({len(s.time) for s in first.solver}) > 2
+    assert len({len(s.time) for s in first.integrator}) > 2
     for other, other_gradient in results[1:]:
         np.testing.assert_array_equal(first.qpos, other.qpos)
         assert_equal_gradients(gradient, other_gradient)
-        for a, b in zip(first.solver, other.solver, strict=True):
+        for a, b in zip(first.integrator, other.integrator, strict=True):
             np.testing.assert_array_equal(a.time, b.time)
             np.testing.assert_array_equal(a.first_step, b.first_step)
         assert gradient.statistics == other_gradient.statistics
     # and they are those of rollouts alone
     for i in range(4):
         alone = sim.rollout(qvel=qvel[i], nstep=5)
-        np.testing.assert_array_equal(first.solver[i].time, alone.solver.time)
+        np.testing.assert_array_equal(first.integrator[i].time, alone.integrator.time)
         one = alone.backward(qpos=np.ones_like(alone.qpos), params=["geom_size"])
         np.testing.assert_array_equal(gradient.qvel[i], one.qvel)
         np.testing.assert_array_equal(gradient.params["geom_size"][i], one.params["geom_size"])
@@ -447,12 +447,12 @@ def test_steps_of_gives_the_same_bits(method):
         again = sim.rollout(**inputs, steps_of=free)
         for name in ("time", "qpos", "qvel", "act", "qacc"):
             np.testing.assert_array_equal(getattr(free, name), getattr(again, name))
-        np.testing.assert_array_equal(free.solver.time, again.solver.time)
-        assert again.solver.rejected == 0
+        np.testing.assert_array_equal(free.integrator.time, again.integrator.time)
+        assert again.integrator.rejected == 0
         bars = cotangents(free)
         # with the steps held, events have no time to move
-        assert not again.solver.events
-        if not free.solver.events:
+        assert not again.integrator.events
+        if not free.integrator.events:
             assert_equal_gradients(free.backward(**bars), again.backward(**bars))
 
 
@@ -462,9 +462,9 @@ def test_steps_of_serves_a_batch_and_another_start_time():
     qvel = SMOOTH_START["qvel"] * np.array([[1.0], [1.1]])
     batch = sim.rollout(**(SMOOTH_START | {"qvel": qvel}), steps_of=free)
     np.testing.assert_array_equal(batch.qpos[0], free.qpos)
-    np.testing.assert_array_equal(batch.solver[1].time, free.solver.time)
+    np.testing.assert_array_equal(batch.integrator[1].time, free.integrator.time)
     later = sim.rollout(**SMOOTH_START, time=1.0, steps_of=free)
-    np.testing.assert_allclose(later.solver.time, free.solver.time + 1, rtol=1e-15)
+    np.testing.assert_allclose(later.integrator.time, free.integrator.time + 1, rtol=1e-15)
     np.testing.assert_allclose(later.qpos, free.qpos, rtol=1e-12)
 
 
@@ -654,7 +654,7 @@ def test_checkpoints_give_the_same_bits(adjoint, checkpoints):
         assert_equal_gradients(gradient, expected)
         assert expected.statistics["recomputed"] == 0
         recomputed = gradient.statistics["recomputed"]
-        if every.solver.accepted <= checkpoints:
+        if every.integrator.accepted <= checkpoints:
             assert recomputed == 0
         else:
             assert recomputed > 0
@@ -740,7 +740,7 @@ def test_linearize_through_an_impact():
     sim = diffmj.Simulator(CUBE, "tsit5", rtol=1e-8, interval=0.05)
     start = {"qvel": [0, 0, -3, 1, 2, 3]}
     traj = sim.rollout(**start, nstep=1)
-    assert traj.solver.events
+    assert traj.integrator.events
     A, _ = sim.linearize(**start)
     bar = np.zeros((2, 6))
     bar[1] = np.arange(1, 7)
@@ -768,7 +768,7 @@ def test_a_humanoid_steps_down():
 
     base = land("dopri8", 1e-12)
     # both feet, heels and toes
-    assert len(base.solver.events) == 8
+    assert len(base.integrator.events) == 8
 
     def loss(h):
         traj = land("dopri8", 1e-12, h)
@@ -835,8 +835,8 @@ def test_plot_steps(cube):
     assert diffmj.plot_steps(single, ax=ax, color="k", label="one") is ax
     assert len(ax.patches) == 3
     values, edges, _ = ax.patches[2].get_data()
-    np.testing.assert_array_equal(edges, single.solver.time)
-    np.testing.assert_array_equal(values, np.diff(single.solver.time))
+    np.testing.assert_array_equal(edges, single.integrator.time)
+    np.testing.assert_array_equal(values, np.diff(single.integrator.time))
     # one that failed before its first step has nothing to draw
     with pytest.raises(diffmj.StepSizeError) as info:
         diffmj.Simulator(CUBE, "tsit5", rtol=0, atol=1e-30).rollout(nstep=1)

@@ -110,7 +110,7 @@ def test_controls_steps():
     settings = {"integrator": "tsit5", "interval": 0.3, "rtol": 1e-5, "atol": 1e-5, "nstep": 1}
     plain, _ = gradient(cfd=diffmj.Cfd(), **settings)
     finer, _ = gradient(cfd=diffmj.Cfd(controls_steps=True), **settings)
-    assert finer.solver.accepted > plain.solver.accepted
+    assert finer.integrator.accepted > plain.integrator.accepted
 
 
 @pytest.mark.parametrize(

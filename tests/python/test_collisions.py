@@ -381,7 +381,7 @@ def test_contacts_that_begin_with_a_force(name, width, seed):
     sim = diffmj.Simulator(xml, "tsit5", smoothness=width, **options)
     at = start(sim, seed)
     traj, grad = gradient(sim, 30, **at)
-    assert any(abs(event.rate) > 1e-3 for event in traj.solver.events)
+    assert any(abs(event.rate) > 1e-3 for event in traj.integrator.events)
     direction = np.random.default_rng(1).standard_normal(12)[6:]
 
     def loss(h):

@@ -52,7 +52,7 @@ def test_chatter_is_a_warning_that_says_what_to_use():
     assert "events per second" in text
     (warning,) = [w for w in traj.warnings if w.kind == "chatter"]
     assert warning.text == text
-    assert warning.count <= len(traj.solver.events)
+    assert warning.count <= len(traj.integrator.events)
 
     # check says it too
     report = sim.check(**TOPPLE_START, directions=1)

@@ -60,8 +60,8 @@ def test_trajectories_keep_their_gradients(options):
     assert_same(gradient(copy), gradient(traj))
     again = copy._sim.rollout(qvel=traj.qvel[0], nstep=traj.nstep)
     np.testing.assert_array_equal(again.qpos, traj.qpos)
-    if traj.solver is not None:
-        assert [e.what for e in copy.solver.events] == [e.what for e in traj.solver.events]
+    if traj.integrator is not None:
+        assert [e.what for e in copy.integrator.events] == [e.what for e in traj.integrator.events]
 
 
 def test_simulators_keep_their_options():

@@ -181,7 +181,7 @@ def test_other_batches(cluster):
             here = sim.rollout(qpos=starts, nstep=10, **extra)
             there = pool.rollout(qpos=starts, nstep=10, **extra)
             np.testing.assert_array_equal(there.qpos, here.qpos)
-            assert [x.accepted for x in there.solver] == [x.accepted for x in here.solver]
+            assert [x.accepted for x in there.integrator] == [x.accepted for x in here.integrator]
             a, b = (x.backward(final={"qpos": np.ones((6, 1))}) for x in (there, here))
             assert_same(a, b)
             assert a.statistics == b.statistics

@@ -93,7 +93,7 @@ def test_servo_has_the_gradient_of_its_closed_form(kp, kv, speed, adjoint):
     # the slow one has steps as long as an interval, and nothing to say
     assert bool(caught) == (kp > 1000)
     fastest = (kv + np.sqrt(kv**2 - 4 * kp)) / 2
-    assert traj.solver.largest_step <= 3.507 / fastest
+    assert traj.integrator.largest_step <= 3.507 / fastest
 
 
 def test_servo_is_named_once_with_remedies():
@@ -108,7 +108,7 @@ def test_servo_is_named_once_with_remedies():
     assert warning.text == text
     assert warning.kind == "stiff"
     assert warning.first_step == 0
-    assert 100 < warning.count <= traj.solver.accepted
+    assert 100 < warning.count <= traj.integrator.accepted
     report = sim.check(nstep=50)
     assert report.verdict == "passed"
     assert [w.text for w in report.warnings] == [warning.text]
@@ -129,7 +129,7 @@ def test_every_method_has_its_own_limit(method):
     traj = stiff_warnings(lambda: sim.rollout(nstep=20))[0]
     fastest = (1000 + np.sqrt(1000**2 - 4 * 5000)) / 2
     # close to it, not beyond
-    assert 0.5 * real < fastest * traj.solver.largest_step < real
+    assert 0.5 * real < fastest * traj.integrator.largest_step < real
     flow = exponential(np.array([[0, 1], [-5000, -1000]]), 0.2)
     # bosh3, heun and midpoint are no more accurate than that at their limit
     np.testing.assert_allclose(last_row(traj, qpos=1).qvel, flow[0, 1:], rtol=2e-3)
@@ -139,7 +139,7 @@ def test_an_oscillation_at_rest_does_not_grow():
     """Without damping tsit5 has no limit but a small growth: 3e5 of its radians here."""
     sim = diffmj.Simulator(SERVO % (1e8, 0), integrator="tsit5", interval=0.01)
     traj = stiff_warnings(lambda: sim.rollout(nstep=100))[0]
-    assert 1e4 * traj.solver.largest_step < 0.98
+    assert 1e4 * traj.integrator.largest_step < 0.98
     gradient = last_row(traj, qpos=1)
     # |exp(tA)| in the norm of the energy is 1
     assert np.hypot(gradient.qpos[0], 1e4 * gradient.qvel[0]) < 2
@@ -226,7 +226,7 @@ def test_checkpoints_give_the_same_bits_and_steps():
             SERVO % (5000, 1000), integrator="tsit5", interval=0.01, checkpoints=checkpoints
         )
         traj = stiff_warnings(lambda sim=sim: sim.rollout(qvel=[1e-3], nstep=20))[0]
-        gradients.append((traj.solver.accepted, *flat(last_row(traj, qpos=1))))
+        gradients.append((traj.integrator.accepted, *flat(last_row(traj, qpos=1))))
     assert len(set(gradients)) == 1
 
 
@@ -236,7 +236,7 @@ def test_constant_steps_beyond_the_limit():
         return stiff_warnings(lambda: sim.rollout(nstep=20))
 
     traj, caught = run(0.005)
-    assert traj.solver.accepted == 40  # as they were asked for
+    assert traj.integrator.accepted == 40  # as they were asked for
     text = str(caught[0].message)
     assert "steps are beyond the limit of stability of tsit5" in text
     assert "joint 'x', by actuator 'servo'" in text

@@ -3,6 +3,7 @@
 
 #include "diffmj/observables.h"
 #include "harness/models.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -44,8 +45,9 @@ TEST(RolloutWithoutStages, HasTheSameStatesAndGradient) {
     const Scene scene = zoo(name);
     const Trajectory t = rollout(scene.model, scene.input(), kSteps),
                      bare = rollout(scene.model, scene.input(), kSteps, {.keep_stages = false});
-    EXPECT_TRUE(bare.contacts.empty() && bare.contact_begin.empty() && bare.tendon_numbers.empty());
-    EXPECT_FALSE(t.contact_begin.empty() && t.tendon_numbers.empty());
+    EXPECT_TRUE(bare.tape->contacts.empty() && bare.tape->contact_begin.empty() &&
+                bare.tape->tendon_numbers.empty());
+    EXPECT_FALSE(t.tape->contact_begin.empty() && t.tape->tendon_numbers.empty());
     EXPECT_EQ(t.qpos, bare.qpos);
     const Vector bar(t.qvel.size(), 1.0);
     EXPECT_EQ(rollout_pullback(scene.model, t, {.qvel = bar}).qvel,

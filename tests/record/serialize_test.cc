@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
 #include "harness/models.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -46,6 +48,30 @@ TEST(Serialize, GradientsOfCopiesHaveTheSameBits) {
       // every field: written again, it gives the same bytes
       EXPECT_EQ(to_bytes(copy, read), bytes);
     }
+  }
+}
+
+// events and what was suppressed before them: a ball that falls on a floor and leaves it again
+TEST(Serialize, EventsAreKept) {
+  ModelOptions options{.integrator = Integrator::kBosh3};
+  options.adaptive.interval = 0.05;
+  const Model model = Model::from_xml(
+      "<mujoco><option gravity='0 0 -10'/><default><geom solref='-2000 0'/></default><worldbody>"
+      "<geom type='plane' size='5 5 .1'/><body pos='0 0 .15'><freejoint/><geom size='.1'/></body>"
+      "</worldbody></mujoco>",
+      options);
+  for (const std::optional<int> checkpoints : {std::optional<int>(), std::optional<int>(3)}) {
+    options.adaptive.checkpoints = checkpoints;
+    const Model own = Model::from_mjmodel(model.mj(), options);
+    const Trajectory trajectory = rollout(own, {}, 6);
+    ASSERT_TRUE(trajectory.ok()) << trajectory.message;
+    ASSERT_GE(trajectory.integrator.events.size(), 2U);
+    ASSERT_GE(trajectory.tape->suppressed.size(), 2U);
+    ASSERT_FALSE(trajectory.tape->suppressed.back().base.rows.contacts.empty());
+    const std::string bytes = to_bytes(own, std::span(&trajectory, 1));
+    const std::vector<Trajectory> read = trajectories_from_bytes(own, bytes);
+    EXPECT_EQ(to_bytes(own, read), bytes);
+    EXPECT_EQ(gradient(own, read.at(0)).qpos, gradient(own, trajectory).qpos);
   }
 }
 

@@ -37,11 +37,11 @@ TEST(StepsOf, LeavesOutStepsThatRoundToNothing) {
   const Trajectory later = rollout(model, at_time(1e13), 3, options);
   ASSERT_TRUE(later.ok()) << later.message;
   EXPECT_EQ(later.nstep, 3);
-  EXPECT_LT(later.solver.naccepted, first.solver.naccepted);
-  for (size_t i = 1; i < later.solver.time.size(); i++) {
-    EXPECT_GT(later.solver.time[i], later.solver.time[i - 1]);
+  EXPECT_LT(later.integrator.naccepted, first.integrator.naccepted);
+  for (size_t i = 1; i < later.integrator.time.size(); i++) {
+    EXPECT_GT(later.integrator.time[i], later.integrator.time[i - 1]);
   }
-  EXPECT_EQ(later.solver.time.back(), later.time.back());
+  EXPECT_EQ(later.integrator.time.back(), later.time.back());
   const std::vector<double> bar(4, 1.0);
   EXPECT_EQ(rollout_pullback(model, later, {.qpos_tangent = bar}).qvel.size(), 1U);
 }

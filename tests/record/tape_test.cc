@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "diffmj/error.h"
 #include "diffmj/gradient.h"
+#include "diffmj/serialize.h"
 #include "harness/models.h"
+#include "record/rollout_into.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -115,6 +119,52 @@ TEST(Tape, RefusesWrongSizes) {
   EXPECT_THROW((void)trajectory_from_tape(model, {.ctrl = ctrl}, 3, tape), InputError);
   const Scene other = zoo("hand");
   EXPECT_THROW(write_tape(other.model, trajectory, tape), InputError);
+}
+
+// what only the backward pass reads, behind Trajectory::tape
+
+TEST(TrajectoryTape, IsRequired) {
+  const Scene scene = zoo("contact_plane");
+  Trajectory t = rollout(scene.model, scene.input(), 3);
+  ASSERT_TRUE(t.ok());
+  t.tape.reset();
+  std::vector<double> array(tape_size(scene.model, 3));
+  EXPECT_THROW((void)gradient(scene.model, t), InputError);
+  EXPECT_THROW((void)poses(scene.model, t), InputError);
+  EXPECT_THROW((void)constraint_forces(scene.model, t, 0), InputError);
+  EXPECT_THROW((void)to_bytes(scene.model, std::span(&t, 1)), InputError);
+  EXPECT_THROW(write_tape(scene.model, t, array), InputError);
+}
+
+// the tape of a trajectory that someone else holds is not written again
+TEST(TrajectoryTape, IsTakenFromItsLastOwnerOnly) {
+  const Scene scene = zoo("contact_plane");
+  const std::vector<RolloutInput> input(1, scene.input());
+  std::vector<Trajectory> t(1);
+  rollout_batch_into(scene.model, input, 3, {}, t);
+  const Tape* first = t[0].tape.get();
+  ASSERT_FALSE(first->contacts.empty());
+  rollout_batch_into(scene.model, input, 3, {}, t);
+  EXPECT_EQ(t[0].tape.get(), first);
+
+  const Trajectory copy = t[0];
+  EXPECT_EQ(copy.tape.get(), first);
+  const Gradient expected = gradient(scene.model, copy);
+  rollout_batch_into(scene.model, input, 2, {}, t);
+  EXPECT_NE(t[0].tape.get(), first);
+  EXPECT_EQ(gradient(scene.model, copy).qpos, expected.qpos);
+}
+
+TEST(TrajectoryTape, AdoptedTrajectoriesAreThoseOfTheOtherModel) {
+  const Scene scene = zoo("contact_plane");
+  const Trajectory t = rollout(scene.model, scene.input(), 3);
+  const Model other = Model::from_mjmodel(scene.model.mj(), {.path = GradientPath::kOracle});
+  EXPECT_THROW((void)gradient(other, t), InputError);
+  const Trajectory own = adopted(other, t);
+  EXPECT_TRUE(is_made_with(other, own));
+  EXPECT_TRUE(is_made_with(scene.model, t));
+  EXPECT_EQ(gradient(other, own).qpos.size(), t.qpos.size() / 4);
+  EXPECT_THROW((void)adopted(zoo("humanoid").model, t), InputError);
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
 // The steps that an explicit Runge-Kutta method made: the record of a rollout read again.
 //
-// A row of SolverRecord::kept, with every step kept: qpos, qvel, act at the start of the step, then
+// A row of Tape::kept, with every step kept: qpos, qvel, act at the start of the step, then
 // qacc and act_dot of all its stages; kept_nefc has a number per stage. With checkpoints: the
 // StepState before step kept_step[slot], as many rows as there are slots; kept_nefc has one number.
-#ifndef DIFFMJ_RECORD_SOLVER_STEPS_H_
-#define DIFFMJ_RECORD_SOLVER_STEPS_H_
+#ifndef DIFFMJ_RECORD_INTEGRATOR_STEPS_H_
+#define DIFFMJ_RECORD_INTEGRATOR_STEPS_H_
 
 #include <span>
 #include <vector>
 
 #include "diffmj/rollout.h"
 #include "integrate/runge_kutta.h"
+#include "record/tape.h"
 #include "setup/model_impl.h"
 #include "setup/workspace_lease.h"
 
@@ -32,11 +33,10 @@ struct StepState {
   std::vector<double> qacc_warmstart;                  // nv
   int nefc = -1, ncon = 0;                             // -1: qacc and act_dot are not known
   size_t active = 0;                                   // with them, but in no checkpoint
-  std::vector<EventConstraint> released;               // by an event there; in no checkpoint
 
   StepStart start() const;
-  // After a step, which is finished where its rates are the next one's: not at an event.
-  void follow(RungeKutta& method, double time, bool event);
+  // After a step, which is finished where its rates are the next one's: not where they jump.
+  void follow(RungeKutta& method, double time, bool jumps);
   // At the start of an interval: the rates are no longer known where inputs jump.
   void enter(const Model& model, const Trajectory& trajectory, int interval);
 
@@ -45,17 +45,20 @@ struct StepState {
   void read(CVec row, int nefc, double time);
 };
 
-// The event that ends step n, or null; and whether something was held back within it.
-const SolverEvent* event_after(const Trajectory& trajectory, int n);
-bool is_masked(const Trajectory& trajectory, int n);
-// What is released where step n begins.
-std::span<const EventConstraint> released_before(const Trajectory& trajectory, int n);
-// Whether forces have a corner within it.
-bool is_bent(const Trajectory& trajectory, int n);
+// The event that ends step n, and what was active where it began if something was suppressed
+// within it; or null.
+const EventRecord* event_after(const Trajectory& trajectory, int n);
+const SuppressedStep* suppressed_step(const Trajectory& trajectory, int n);
+// Step n begins where an event released constraints.
+bool begins_with_release(const Trajectory& trajectory, int n);
+// The rates at the end of step n are not those of the next one.
+bool ends_at_jump(const Trajectory& trajectory, int n);
+// Forces have a corner within step n.
+bool is_nonsmooth(const Trajectory& trajectory, int n);
 
 // Step i of a trajectory that keeps every step.
 MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);
 
 }  // namespace diffmj
 
-#endif  // DIFFMJ_RECORD_SOLVER_STEPS_H_
+#endif  // DIFFMJ_RECORD_INTEGRATOR_STEPS_H_

@@ -1,4 +1,4 @@
-#include "record/events.h"
+#include "events/describe.h"
 
 #include <algorithm>
 #include <array>
@@ -31,15 +31,16 @@ double norm(const std::vector<double>& x) {
 }
 
 // forces change there
-bool matters(const SolverEvent& event) {
-  return event.jump > kNoJump * std::max(norm(event.qacc_before), norm(event.qacc_after));
+bool matters(const EventRecord& record) {
+  return record.event.jump > kNoJump * std::max(norm(record.qacc_before), norm(record.qacc_after));
 }
 
-void add_grazing(const std::vector<SolverEvent>& events, std::vector<Warning>& warnings) {
-  const SolverEvent* first = nullptr;
+void add_grazing(const std::vector<EventRecord>& events, std::vector<Warning>& warnings) {
+  const Event* first = nullptr;
   int count = 0, at_rest = 0;
-  for (const SolverEvent& event : events) {
-    if (!event.grazing || !matters(event)) continue;
+  for (const EventRecord& record : events) {
+    const Event& event = record.event;
+    if (!event.grazing || !matters(record)) continue;
     if (!first) first = &event;
     count++;
     at_rest += event.at_rest ? 1 : 0;
@@ -75,7 +76,7 @@ Elements elements_of(const EventConstraint& c) {
 // the events of one of them
 struct Chatter {
   const EventConstraint* what = nullptr;
-  std::vector<const SolverEvent*> events = {};
+  std::vector<const Event*> events = {};
   size_t most = 0, begin = 0;  // events within the window that has most of them, and its first
 
   void find_window() {
@@ -88,12 +89,13 @@ struct Chatter {
   }
 };
 
-void add_chatter(const Model& model, const std::vector<SolverEvent>& events,
+void add_chatter(const Model& model, const std::vector<EventRecord>& events,
                  std::vector<Warning>& warnings) {
   std::map<Elements, Chatter> all;
-  for (const SolverEvent& event : events) {
-    if (!matters(event)) continue;
-    for (const EventConstraint& constraint : event.constraints) {
+  for (const EventRecord& record : events) {
+    const Event& event = record.event;
+    if (!matters(record)) continue;
+    for (const EventConstraint& constraint : record.constraints) {
       Chatter& chatter = all[elements_of(constraint)];
       if (!chatter.what) chatter.what = &constraint;
       if (chatter.events.empty() || chatter.events.back() != &event) {
@@ -112,7 +114,7 @@ void add_chatter(const Model& model, const std::vector<SolverEvent>& events,
     if (!worst || chatter.most > worst->most) worst = &chatter;
   }
   if (!worst) return;
-  const SolverEvent& first = *worst->events[worst->begin];
+  const Event& first = *worst->events[worst->begin];
   warnings.push_back(
       {.text = "chatter: " + constraint_name(model, *worst->what) + " begins or ends " +
                std::to_string(worst->most) + " times within " + number(kWindow) + " s (" +
@@ -143,24 +145,41 @@ std::string constraint_name(const Model& model, const EventConstraint& constrain
   return "contact of " + side(0) + " and " + side(1);
 }
 
-SolverEvent make_event(const Model& model, const Landing& landing, CVec qacc_before) {
-  SolverEvent event;
+EventRecord make_event(const Model& model, const Landing& landing, int interval, int step,
+                       CVec qacc_before) {
+  EventRecord record;
+  Event& event = record.event;
   event.time = landing.time;
+  event.interval = interval;
+  event.step = step;
   event.release = landing.release;
   event.count = static_cast<int>(landing.rows.size());
   for (const RowMask::Row& row : landing.rows) {
-    event.constraints.push_back(row.what);
+    record.constraints.push_back(row.what);
     event.rate += row.what.rate / static_cast<double>(landing.rows.size());
   }
-  event.what = (event.release ? "end of " : "") + constraint_name(model, event.constraints[0]);
+  event.what = (event.release ? "end of " : "") + constraint_name(model, record.constraints[0]);
   const double speed = std::abs(event.rate);
   event.at_rest = speed < kNoRate || speed * speed < 2 * std::abs(landing.curvature) * kAtRest;
   event.grazing = event.at_rest || speed < kGrazingRate;
-  event.qacc_before.assign(qacc_before.begin(), qacc_before.end());
-  return event;
+  record.qacc_before.assign(qacc_before.begin(), qacc_before.end());
+  return record;
 }
 
-std::vector<Warning> event_warnings(const Model& model, const std::vector<SolverEvent>& events) {
+void add_other_side(const StepStart& after, EventRecord& record) {
+  const auto keep = [](CVec from, std::vector<double>& to) { to.assign(from.begin(), from.end()); };
+  keep(after.qpos, record.qpos);
+  keep(after.qvel, record.qvel);
+  keep(after.act, record.act);
+  keep(after.qacc, record.qacc_after);
+  double& jump = record.event.jump;
+  for (size_t k = 0; k < record.qacc_after.size(); k++) {
+    jump += std::pow(record.qacc_after[k] - record.qacc_before[k], 2);
+  }
+  jump = std::sqrt(jump);
+}
+
+std::vector<Warning> event_warnings(const Model& model, const std::vector<EventRecord>& events) {
   std::vector<Warning> out;
   add_chatter(model, events, out);
   add_grazing(events, out);

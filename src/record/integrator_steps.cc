@@ -1,4 +1,4 @@
-#include "record/solver_steps.h"
+#include "record/integrator_steps.h"
 
 #include <algorithm>
 
@@ -13,6 +13,15 @@ bool same(CVec a, CVec b) { return std::equal(a.begin(), a.end(), b.begin(), b.e
 size_t kept_size(const ModelImpl& impl) {
   const size_t rates = static_cast<size_t>(impl.nv + impl.na) * impl.tableau->nstage;
   return static_cast<size_t>(impl.nq + impl.nv + impl.na) + rates;
+}
+
+// the one of step n, or null; step_of(item) ascends
+template <class Item, class StepOf>
+const Item* find_step(const std::vector<Item>& items, int n, StepOf&& step_of) {
+  const auto at = std::lower_bound(items.begin(), items.end(), n, [&](const Item& item, int step) {
+    return step_of(item) < step;
+  });
+  return at != items.end() && step_of(*at) == n ? &*at : nullptr;
 }
 
 }  // namespace
@@ -36,11 +45,10 @@ StepStart StepState::start() const {
           .nefc = nefc,
           .ncon = ncon,
           .active = active,
-          .qacc_warmstart = qacc_warmstart,
-          .released = released};
+          .qacc_warmstart = qacc_warmstart};
 }
 
-void StepState::follow(RungeKutta& method, double next, bool event) {
+void StepState::follow(RungeKutta& method, double next, bool jumps) {
   const Tableau& tableau = method.tableau();
   const Workspace::Stage &end = method.end(), &last = method.stage(tableau.nstage - 1);
   time = next;
@@ -49,9 +57,7 @@ void StepState::follow(RungeKutta& method, double next, bool event) {
   act = end.act;
   qacc_warmstart = last.qacc;
   nefc = -1;
-  released.clear();
-  method.follow(event);
-  if (!tableau.fsal || event) return;
+  if (!tableau.fsal || jumps) return;
   qacc = last.qacc;
   act_dot = last.act_dot;
   nefc = last.nefc;
@@ -114,45 +120,47 @@ IntervalInput interval_input(const Model& model, const Trajectory& t, int i) {
   return in;
 }
 
-const SolverEvent* event_after(const Trajectory& t, int n) {
-  const std::vector<SolverEvent>& events = t.solver.events;
-  const auto at = std::lower_bound(events.begin(), events.end(), n,
-                                   [](const SolverEvent& e, int step) { return e.step < step; });
-  return at != events.end() && at->step == n ? &*at : nullptr;
+const EventRecord* event_after(const Trajectory& t, int n) {
+  const auto step = [](const EventRecord& e) { return e.event.step; };
+  return find_step(t.tape->events, n, step);
 }
 
-bool is_masked(const Trajectory& t, int n) {
-  return std::binary_search(t.solver.masked_step.begin(), t.solver.masked_step.end(), n);
+const SuppressedStep* suppressed_step(const Trajectory& t, int n) {
+  return find_step(t.tape->suppressed, n, [](const SuppressedStep& s) { return s.step; });
 }
 
-std::span<const EventConstraint> released_before(const Trajectory& t, int n) {
-  const SolverEvent* before = event_after(t, n - 1);
-  if (!before || !before->release) return {};
-  return before->constraints;
+bool begins_with_release(const Trajectory& t, int n) {
+  const EventRecord* before = event_after(t, n - 1);
+  return before && before->event.release;
 }
 
-bool is_bent(const Trajectory& t, int n) {
-  return std::binary_search(t.solver.bent_step.begin(), t.solver.bent_step.end(), n);
+bool ends_at_jump(const Trajectory& t, int n) {
+  const SuppressedStep* suppressed = suppressed_step(t, n);
+  return event_after(t, n) || (suppressed && suppressed->at_end);
+}
+
+bool is_nonsmooth(const Trajectory& t, int n) {
+  const std::vector<int>& steps = t.tape->nonsmooth_step;
+  return std::binary_search(steps.begin(), steps.end(), n);
 }
 
 MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
   const ModelImpl& impl = model.impl();
-  const SolverRecord& s = t.solver;
+  const std::vector<double>& time = t.integrator.time;
+  const Tape& tape = *t.tape;
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
              na = static_cast<size_t>(impl.na), nstage = impl.tableau->nstage,
              n = static_cast<size_t>(i);
-  const CVec row = CVec(s.kept).subspan(n * kept_size(impl), kept_size(impl));
+  const CVec row = CVec(tape.kept).subspan(n * kept_size(impl), kept_size(impl));
   const size_t rates = nq + nv + na;
-  return {.time = s.time[n],
-          .h = s.time[n + 1] - s.time[n],
+  return {.time = time[n],
+          .h = time[n + 1] - time[n],
           .qpos = row.first(nq),
           .qvel = row.subspan(nq, nv),
           .act = row.subspan(nq + nv, na),
           .qacc = row.subspan(rates, nstage * nv),
           .act_dot = row.subspan(rates + nstage * nv, nstage * na),
-          .nefc = std::span(s.kept_nefc).subspan(n * nstage, nstage),
-          .masked = is_masked(t, i),
-          .released = released_before(t, i)};
+          .nefc = std::span(tape.kept_nefc).subspan(n * nstage, nstage)};
 }
 
 }  // namespace diffmj

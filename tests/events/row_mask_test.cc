@@ -1,5 +1,5 @@
-// Which limits and contacts are active, and which are held back.
-#include "mj/row_mask.h"
+// Which limits and contacts are active, and which are suppressed.
+#include "events/row_mask.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ class RowMaskTest : public ::testing::Test {
     mj_fwdVelocity(model_.mj(), d_.get());
     return d_.get();
   }
-  bool is_held(int row) const { return d_->efc_aref[row] < -1e12; }
+  void suppress(mjData* d) { mask_.suppress(d, true); }
+  bool is_suppressed(int row) const { return d_->efc_aref[row] < -1e12; }
 
   Model model_;
   MjDataPtr d_;
@@ -40,19 +41,19 @@ class RowMaskTest : public ::testing::Test {
 
 // 1e-14 m inside is not inside, whatever is known
 TEST_F(RowMaskTest, OnTheMarginNothingIsActive) {
-  mask_.hold(at(0, {-1e-14, -1e-3, -1e-14}, {0, 0, 0}));
+  suppress(at(0, {-1e-14, -1e-3, -1e-14}, {0, 0, 0}));
   ASSERT_EQ(d_->nefc, 2 + 4);  // limits, and a pyramid
-  for (const int row : {0, 2, 3, 4, 5}) EXPECT_TRUE(is_held(row)) << row;
-  EXPECT_FALSE(is_held(1));
-  EXPECT_TRUE(mask_.rows().empty());
+  for (const int row : {0, 2, 3, 4, 5}) EXPECT_TRUE(is_suppressed(row)) << row;
+  EXPECT_FALSE(is_suppressed(1));
+  EXPECT_TRUE(mask_.begun().empty());
   EXPECT_FALSE(mask_.lost());
 }
 
-TEST_F(RowMaskTest, WhatHasBecomeActiveIsHeldAndDescribed) {
+TEST_F(RowMaskTest, WhatHasBecomeActiveIsSuppressedAndDescribed) {
   mask_.set_base(at(0, {.01, -.01, .01}, {-1, 0, -1}), 0);
-  mask_.hold(at(.011, {-.001, -.01, -.001}, {-1, 0, -2}));
-  ASSERT_EQ(mask_.rows().size(), 2U);
-  const RowMask::Row &limit = mask_.rows()[0], contact = mask_.rows()[1];
+  suppress(at(.011, {-.001, -.01, -.001}, {-1, 0, -2}));
+  ASSERT_EQ(mask_.begun().size(), 2U);
+  const RowMask::Row &limit = mask_.begun()[0], contact = mask_.begun()[1];
   EXPECT_EQ(limit.what.type, mjCNSTR_LIMIT_JOINT);
   EXPECT_EQ(limit.what.id, 0);
   EXPECT_NEAR(limit.phi, -.001, 1e-12);
@@ -61,10 +62,10 @@ TEST_F(RowMaskTest, WhatHasBecomeActiveIsHeldAndDescribed) {
   EXPECT_EQ(contact.what.type, mjCNSTR_CONTACT_PYRAMIDAL);
   EXPECT_EQ(contact.what.nrow, 4);
   EXPECT_NEAR(contact.what.rate, -2, 1e-12);
-  EXPECT_TRUE(is_held(limit.what.row));
-  EXPECT_TRUE(is_held(contact.what.row + 3));
-  EXPECT_FALSE(is_held(1));
-  EXPECT_EQ(&earliest(mask_.rows()), &mask_.rows()[0]);
+  EXPECT_TRUE(is_suppressed(limit.what.row));
+  EXPECT_TRUE(is_suppressed(contact.what.row + 3));
+  EXPECT_FALSE(is_suppressed(1));
+  EXPECT_EQ(&earliest(mask_.begun()), &mask_.begun()[0]);
 
   // what it says of the contact outlives the evaluation
   at(.1, {1, 1, 1}, {0, 0, 0});
@@ -73,9 +74,31 @@ TEST_F(RowMaskTest, WhatHasBecomeActiveIsHeldAndDescribed) {
   EXPECT_EQ(contact.what.geom[1], mj_name2id(model_.mj(), mjOBJ_GEOM, "ball"));
 }
 
-TEST_F(RowMaskTest, WhatCannotHaveComeSinceIsNotHeld) {
+TEST_F(RowMaskTest, WhatCannotHaveComeSinceIsNotSuppressed) {
   mask_.set_base(at(0, {.01, .01, .01}, {-1, 0, -1}), 0);
   EXPECT_TRUE(mask_.find(at(.001, {.01, -.5, .01}, {-1, 0, -1})).empty());
+}
+
+// a base that was kept does what it did where it was found
+TEST_F(RowMaskTest, BaseIsAValue) {
+  const EventConstraint released{.type = mjCNSTR_LIMIT_JOINT, .id = 1, .row = 0, .nrow = 1};
+  mask_.set_base(at(.5, {.01, -1e-12, -.01}, {-1, .01, 0}), .5, std::span(&released, 1));
+  const RowBase base = mask_.base();
+  EXPECT_EQ(base.time, .5);
+  EXPECT_EQ(base.released, std::vector<int>{0});
+  RowMask other(model_.mj());
+  (void)other.find(at(.6, {.01, .01, .01}, {0, 0, 0}));
+  other.set_base(base);
+  for (const double z : {-.01, .01}) {
+    const mjData* d = at(.511, {-.001, -1e-9, z}, {-1, .01, 0});
+    (void)mask_.find(d);
+    (void)other.find(d);
+    ASSERT_EQ(other.begun().size(), 1U);
+    EXPECT_EQ(mask_.begun().size(), 1U);
+    EXPECT_EQ(other.begun()[0].what.row, mask_.begun()[0].what.row);
+    EXPECT_EQ(other.lost(), mask_.lost());
+    EXPECT_EQ(other.lost(), z > 0);
+  }
 }
 
 // the base is what was active, not what MuJoCo listed
@@ -92,15 +115,15 @@ TEST_F(RowMaskTest, WhatLeavesIsLostAtTheMargin) {
   EXPECT_FALSE(mask_.lost());
   ASSERT_EQ(mask_.leaving().size(), 1U);
   EXPECT_NEAR(mask_.leaving()[0].phi, -.0005, 1e-12);
-  mask_.hold(at(.001, {-1e-14, .1, .1}, {1, 0, 0}));
+  suppress(at(.001, {-1e-14, .1, .1}, {1, 0, 0}));
   EXPECT_TRUE(mask_.lost());
-  EXPECT_TRUE(is_held(0));
+  EXPECT_TRUE(is_suppressed(0));
   (void)mask_.find(at(.001, {1e-14, .1, .1}, {1, 0, 0}));
   EXPECT_TRUE(mask_.lost());
 }
 
 // a released one carries no force while it leaves, and is new when it comes back
-TEST_F(RowMaskTest, ReleasedOnesAreHeldUntilTheyComeBack) {
+TEST_F(RowMaskTest, ReleasedOnesAreSuppressedUntilTheyComeBack) {
   for (const bool at_next : {false, true}) {
     const EventConstraint released{.type = mjCNSTR_LIMIT_JOINT, .id = 0, .row = 0, .nrow = 1};
     const std::span<const EventConstraint> all(&released, 1);
@@ -110,17 +133,17 @@ TEST_F(RowMaskTest, ReleasedOnesAreHeldUntilTheyComeBack) {
     } else {
       mask_.set_base(start, 0, all);
     }
-    mask_.hold(start);
-    EXPECT_TRUE(is_held(0));
-    EXPECT_FALSE(is_held(1));
-    EXPECT_TRUE(mask_.rows().empty());
+    suppress(start);
+    EXPECT_TRUE(is_suppressed(0));
+    EXPECT_FALSE(is_suppressed(1));
+    EXPECT_TRUE(mask_.begun().empty());
     EXPECT_FALSE(mask_.lost());
-    mask_.hold(at(.001, {-1e-9, -.01, .1}, {-.01, 0, 0}));
-    EXPECT_EQ(mask_.rows().size(), 1U);
-    EXPECT_TRUE(is_held(0));
+    suppress(at(.001, {-1e-9, -.01, .1}, {-.01, 0, 0}));
+    EXPECT_EQ(mask_.begun().size(), 1U);
+    EXPECT_TRUE(is_suppressed(0));
     mask_.clear_base();
-    mask_.hold(at(.001, {-1e-9, -.01, .1}, {-.01, 0, 0}));
-    EXPECT_FALSE(is_held(0));
+    suppress(at(.001, {-1e-9, -.01, .1}, {-.01, 0, 0}));
+    EXPECT_FALSE(is_suppressed(0));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "record/landing.h"
+#include "events/landing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,40 +23,50 @@ constexpr int kMost = 60;  // steps towards an event
 // body at rest on its margin begins to move, φ tells times apart that the clock does not.
 double EventLanding::floor() const {
   return std::max(std::min(control_.min_step, kOnMargin),
-                  16 * std::numeric_limits<double>::epsilon() * std::abs(x_.time));
+                  16 * std::numeric_limits<double>::epsilon() * std::abs(start_.time));
 }
 
 // makes the step again, of this size, at least floor() and up to end
-bool EventLanding::step(const IntervalInput& in, double size, double end) {
-  next_ = std::max(x_.time + std::max(size, floor()), std::nextafter(x_.time, end));
-  if (end - next_ < floor()) next_ = end;
-  return method_.step(x_.start(), in, next_ - x_.time, times_) && method_.finish(times_);
+bool EventLanding::step(double size) {
+  next_ = std::max(start_.time + std::max(size, floor()), std::nextafter(start_.time, end_));
+  if (end_ - next_ < floor()) next_ = end_;
+  return method_.step(start_, in_, next_ - start_.time, times_) && method_.finish(times_);
 }
 
 // the step just made, with nothing but itself
-std::optional<Landing> EventLanding::here() {
-  return Landing{.time = next_, .jumps = method_.held() && !method_.held_at_end(times_).empty()};
+Landing EventLanding::here() {
+  return {.time = next_, .jumps = events_.suppressed() && !events_.suppressed_at_end().empty()};
 }
 
-std::optional<Landing> EventLanding::operator()(const IntervalInput& in, double end) {
-  const double whole = end - x_.time, begins = method_.held() ? method_.find_event(times_) : 2,
-               ends = method_.lost() ? method_.find_release(times_) : 2;
+std::optional<Landing> EventLanding::operator()(const StepStart& start, const IntervalInput& in,
+                                                double end) {
+  start_ = start;
+  in_ = in;
+  end_ = next_ = end;
+  if (!events_.suppressed() && events_.travels()) events_.look_between();
+  if (!events_.suppressed() && !events_.lost()) return Landing{.time = end};
+  const double whole = end - start.time, begins = events_.suppressed() ? events_.find_begin() : 2,
+               ends = events_.lost() ? events_.find_release() : 2;
+  if (ends < begins && ends <= 1) return release(ends * whole);
+  if (begins <= 1) return begin(begins * whole);
+  return here();
+}
+
+Landing EventLanding::as_given(double end) {
   next_ = end;
-  if (ends < begins && ends <= 1) return release(in, ends * whole, end);
-  if (begins <= 1) return begin(in, begins * whole, end);
   return here();
 }
 
 // The step is made again so that it ends at the event: inside by as much as rounding needs. h is
 // where dense output has it.
-std::optional<Landing> EventLanding::begin(const IntervalInput& in, double h, double end) {
+std::optional<Landing> EventLanding::begin(double h) {
   // Newton's method between sizes that end outside and inside
-  double outside = 0, inside = end - x_.time;
+  double outside = 0, inside = end_ - start_.time;
   double grow = 1e-12;  // [s] from the outside, where the violation is not known
   for (int k = 0; k < kMost; k++) {
-    if (!step(in, h, end)) return {};
-    const std::vector<RowMask::Row>& rows = method_.held_at_end(times_);
-    const double size = next_ - x_.time;
+    if (!step(h)) return {};
+    const std::vector<RowMask::Row>& rows = events_.suppressed_at_end();
+    const double size = next_ - start_.time;
     if (rows.empty()) {
       outside = std::max(outside, size);
       h = size + grow;
@@ -69,38 +79,37 @@ std::optional<Landing> EventLanding::begin(const IntervalInput& in, double h, do
     }
     if (inside - outside <= floor()) {
       // next to each other
-      if (size != inside && !step(in, inside, end)) return {};
+      if (size != inside && !step(inside)) return {};
       break;
     }
     if (!(h > outside && h < inside)) h = (outside + inside) / 2;
   }
-  std::vector<RowMask::Row> rows = method_.held_at_end(times_);
+  std::vector<RowMask::Row> rows = events_.suppressed_at_end();
   if (rows.empty()) return Landing{.time = next_};
   if (-earliest(rows).phi > kDeep) return Landing{.time = next_, .jumps = true};
   // what becomes active together is one event
   const double later = std::min(kTogether / std::abs(earliest(rows).what.rate), kSoon);
-  h = next_ - x_.time;
-  if (next_ < end && method_.held_between(1 + later / h) > rows.size() &&
-      !step(in, h + later, end)) {
+  h = next_ - start_.time;
+  if (next_ < end_ && events_.suppressed_between(1 + later / h) > rows.size() && !step(h + later)) {
     return {};
   }
   // in any case again: what lies between has been evaluated since
-  rows = method_.held_at_end(times_);
+  rows = events_.suppressed_at_end();
   if (rows.empty()) return Landing{.time = next_};
-  const double curvature = method_.curvature(rows, method_.rates_at_end().qacc);
+  const double curvature = events_.curvature(rows, events_.rates_at_end().qacc);
   return Landing{.time = next_, .rows = std::move(rows), .curvature = curvature, .jumps = true};
 }
 
 // The same where constraints cease to be active, and jump: the step ends before they do, and so do
 // all its stages. What their errors leave is for the next steps, ever shorter ones, until nothing
 // is left but rounding: that is the event.
-std::optional<Landing> EventLanding::release(const IntervalInput& in, double h, double end) {
-  const double whole = end - x_.time;
+std::optional<Landing> EventLanding::release(double h) {
+  const double whole = end_ - start_.time;
   double inside = 0, outside = whole;
   for (int k = 0; k < kMost; k++) {
-    if (!step(in, h, end)) return {};
-    const double size = next_ - x_.time;
-    const RowMask::Row* first = method_.lost() ? nullptr : method_.leaving_at_end(times_);
+    if (!step(h)) return {};
+    const double size = next_ - start_.time;
+    const RowMask::Row* first = events_.lost() ? nullptr : events_.leaving_at_end();
     if (!first) {
       outside = std::min(outside, size);
       h = inside > 0 ? (inside + outside) / 2 : size / 2;
@@ -116,15 +125,15 @@ std::optional<Landing> EventLanding::release(const IntervalInput& in, double h, 
   }
   // no step is short enough for its stages: past it, with the error that this is
   if (inside == 0) {
-    if (!step(in, whole, end)) return {};
+    if (!step(whole)) return {};
     return here();
   }
-  if (next_ != x_.time + inside && !step(in, inside, end)) return {};
-  const RowMask::Row* first = method_.leaving_at_end(times_);
+  if (next_ != start_.time + inside && !step(inside)) return {};
+  const RowMask::Row* first = events_.leaving_at_end();
   if (first && -first->phi <= kNear) {
-    std::vector<RowMask::Row> rows = method_.released_at_end(kTogether, times_);
+    std::vector<RowMask::Row> rows = events_.released_at_end(kTogether);
     if (!rows.empty()) {
-      const double curvature = method_.curvature(rows, method_.rates_at_end().qacc);
+      const double curvature = events_.curvature(rows, events_.rates_at_end().qacc);
       return Landing{.time = next_,
                      .rows = std::move(rows),
                      .release = true,

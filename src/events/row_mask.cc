@@ -1,4 +1,4 @@
-#include "mj/row_mask.h"
+#include "events/row_mask.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr double kTouching = 1e-10;
 constexpr double kBraking = 10;
 // how far inside one that was released may seem to be, by the errors of a method [m]
 constexpr double kReleased = 1e-7;
-// y = J a - aref of a row that is held back exceeds any acceleration
+// y = J a - aref of a row that is suppressed exceeds any acceleration
 constexpr double kFar = 1e13;
 
 bool is_unilateral(int type) { return is_limit(type) || is_contact(type); }
@@ -68,9 +68,9 @@ RowMask::Row RowMask::describe(const mjData* d, int i) const {
 
 void RowMask::set_base(const mjData* d, double time, std::span<const EventConstraint> released) {
   known_ = Base::kKnown;
-  base_.set_base(d);
+  match_.set_base(d);
   begin_ = time;
-  for (std::vector<Row>* rows : {&rows_, &idle_, &leaving_}) rows->clear();
+  for (std::vector<Row>* rows : {&begun_, &idle_, &leaving_}) rows->clear();
   lost_ = false;
   inactive_rows_.clear();
   released_rows_.clear();
@@ -93,21 +93,38 @@ void RowMask::set_base_at_next(double time, std::span<const EventConstraint> rel
   released_.assign(released.begin(), released.end());
 }
 
+void RowMask::set_base(const RowBase& base) {
+  known_ = Base::kKnown;
+  match_.set_base(base.rows);
+  begin_ = base.time;
+  inactive_rows_ = base.inactive;
+  released_rows_ = base.released;
+  nactive_ = base.nactive;
+}
+
+RowBase RowMask::base() const {
+  return {.time = begin_,
+          .rows = match_.base(),
+          .inactive = inactive_rows_,
+          .released = released_rows_,
+          .nactive = nactive_};
+}
+
 void RowMask::clear_base() { known_ = Base::kNone; }
 
 const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
   if (known_ == Base::kAtNext) set_base(d, begin_, released_);
-  for (std::vector<Row>* rows : {&rows_, &idle_, &leaving_}) rows->clear();
+  for (std::vector<Row>* rows : {&begun_, &idle_, &leaving_}) rows->clear();
   lost_ = false;
   const bool known = known_ == Base::kKnown;
-  if (d->nefc == 0 && (!known || base_.nbase() == 0)) return rows_;
-  if (known) base_.match(d, std::numeric_limits<double>::infinity());
+  if (d->nefc == 0 && (!known || match_.nbase() == 0)) return begun_;
+  if (known) match_.match(d, std::numeric_limits<double>::infinity());
   set_rates(d);
   const double elapsed = std::abs(d->time - begin_);
   int nfound = 0;
   for (int i = 0, n = 1; i < d->nefc; i += n) {
     n = row_count(d, i);
-    const int base = known ? base_.base_row(i) : -1;
+    const int base = known ? match_.base_row(i) : -1;
     const bool was_active = base >= 0 && !contains(inactive_rows_, base);
     if (!is_unilateral(d->efc_type[i])) {
       if (was_active) nfound += n;
@@ -131,15 +148,15 @@ const std::vector<RowMask::Row>& RowMask::find(const mjData* d) {
                                                  : std::numeric_limits<double>::infinity();
     if (-row.phi > reach + (base >= 0 ? kReleased : kTouching)) continue;
     const bool leaves = row.what.rate > 0 && base >= 0 && contains(released_rows_, base);
-    (leaves ? idle_ : rows_).push_back(row);
+    (leaves ? idle_ : begun_).push_back(row);
   }
   lost_ = known && nfound < nactive_;
-  return rows_;
+  return begun_;
 }
 
-// what was found to be held back
-void RowMask::set_far(mjData* d, bool contacts) const {
-  for (const std::vector<Row>* rows : {&rows_, &idle_}) {
+void RowMask::suppress(mjData* d, bool contacts) {
+  find(d);
+  for (const std::vector<Row>* rows : {&begun_, &idle_}) {
     for (const Row& row : *rows) {
       const EventConstraint& what = row.what;
       if (is_contact(what.type) && !contacts) continue;
@@ -148,16 +165,6 @@ void RowMask::set_far(mjData* d, bool contacts) const {
       for (int i = what.row; i < what.row + n; i++) d->efc_aref[i] = -kFar;
     }
   }
-}
-
-void RowMask::hold(mjData* d) {
-  find(d);
-  set_far(d, true);
-}
-
-void RowMask::hold_limits(mjData* d) {
-  find(d);
-  set_far(d, false);
 }
 
 const RowMask::Row& earliest(const std::vector<RowMask::Row>& rows) {
