@@ -1,4 +1,5 @@
-"""MyoSuite's hand, palm down, above its die on a table: a quarter turn about the vertical, in place."""
+"""MyoSuite's hand, palm down, above its die on a table. The die is to be turned by a quarter about
+the vertical, in place."""
 
 import mujoco
 import numpy as np

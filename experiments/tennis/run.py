@@ -1,4 +1,4 @@
-"""A racket on a prosthesis returns a ball to a hand of muscles: gradients, sampling, and both together.
+"""A racket on a prosthesis returns a ball to a hand of muscles: gradients, sampling, and both.
 
 The ball flies sideways and misses both hands. The cost is its distance from a place at the hand of
 muscles, and nothing else: without contacts from distance it has no gradient. Solved: within 50 mm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -74,3 +75,15 @@ class Cfd:
         out.geoms = {name: part(name, cfd) for name, cfd in self.geoms.items()}
         out.pairs = {tuple(names): part(names, cfd) for names, cfd in self.pairs.items()}
         return out
+
+
+def warn_capped(capped: int, evaluations: int, stacklevel: int) -> None:
+    """Warns if contacts from distance were left out at some of the states of a backward pass."""
+    if capped:
+        warnings.warn(
+            f"contacts from distance: at {capped} of {evaluations} states there are more than "
+            "max_contacts, and only the nearest were kept; use a larger max_contacts, a smaller "
+            "width, or laws of single geoms",
+            RuntimeWarning,
+            stacklevel=stacklevel,
+        )

@@ -81,9 +81,9 @@ def identify(
             many parameters. The last two use all segments in every iteration, and converge faster
             near the minimum if the loss is smooth there.
         loss: "linear" (default) is least squares. "soft_l1", "huber" and "cauchy" give residuals
-            beyond `loss_scale` less influence, so that a few large ones do not dominate; they occur, for
-            example, where noise makes a contact begin a step too early. The formulas are those of
-            scipy's least_squares.
+            beyond `loss_scale` less influence, so that a few large ones do not dominate; they
+            occur, for example, where noise makes a contact begin a step too early. The formulas are
+            those of scipy's least_squares.
         loss_scale: in units of residuals times the square roots of their weights; 2 to 3 is usual
             if weights are 1/variance.
         iterations: maximum number of iterations; default 100.
@@ -172,7 +172,9 @@ def identify(
         weighting = filled(who, _diffmj.ResidualLoss(), {"kind": loss, "scale": loss_scale})
         out = _diffmj.Objective(family._family, [x._record for x in cut], weighting)
         if pool is not None:
-            out.evaluate_by(pool._segment_values(family._base, cut, (weighting.kind, weighting.scale)))
+            out.evaluate_by(
+                pool._segment_values(family._base, cut, (weighting.kind, weighting.scale))
+            )
         return out
 
     training_objective = objective(training)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, to_array, to_integer, to_threads
+from ._cfd import warn_capped
 from ._cost import Cost, OwnCost, Term
 from ._errors import InputError
 from ._inputs import input_arrays
@@ -209,7 +210,9 @@ class Planner:
         """
         arguments = {name: value for name, value in locals().items() if name not in _NOT_SHIPPED}
         given = {name: value for name, value in arguments.items() if name in _OPTION_NAMES}
-        reject_unknown("Planner", unknown, {*_OPTION_NAMES, "sim", "cost", "decide", "betas", "pool"})
+        reject_unknown(
+            "Planner", unknown, {*_OPTION_NAMES, "sim", "cost", "decide", "betas", "pool"}
+        )
         given["nthread"] = sim.nthread if nthread is None else to_threads("Planner", nthread)
         if betas is not None:
             given["beta1"], given["beta2"] = to_pair("Planner", "betas", betas)
@@ -271,7 +274,8 @@ class Planner:
             RolloutError: every rollout diverged.
 
         Warns:
-            RuntimeWarning: some rollouts diverged and were ignored.
+            RuntimeWarning: some rollouts diverged and were ignored, or contacts from distance were
+                more than max_contacts.
 
         Ctrl-C ends planning and returns the best plan so far.
         """
@@ -296,6 +300,7 @@ class Planner:
                 RuntimeWarning,
                 stacklevel=2,
             )
+        warn_capped(found.cfd_capped, found.cfd_evaluations, stacklevel=3)
         rows, sim = self._options.horizon, self._sim
         return Plan(
             ctrl=found.ctrl.reshape(rows, sim.nu) if len(found.ctrl) else np.zeros((rows, sim.nu)),
@@ -547,29 +552,34 @@ def run_mpc(
             )
         push = push.reshape(1, -1)
     with LiveView(execution) if view else nullcontext() as window:
-        return _mpc_run(
-            _diffmj.run_mpc(
-                planner._planner,
-                execution._model,
-                inputs,
-                filled(
-                    who,
-                    _diffmj.MpcOptions(),
-                    {
-                        "nstep": count,
-                        "execute": execute,
-                        "realtime": realtime,
-                        "latency": latency,
-                        "plan_seconds": plan_seconds,
-                        "predict_timestep": predict_timestep,
-                        "ctrl_noise": ctrl_noise,
-                        "seed": seed,
-                    },
-                ),
-                disturbance=push,
-                resume=None if resume is None else resume._run,
-                progress=None if progress is None else lambda x: progress(_mpc_plan(x)),
-                view=None if window is None else window.show,
-                done=None if done is None else lambda x: bool(done(_mpc_run(x))),
-            )
+        found = _diffmj.run_mpc(
+            planner._planner,
+            execution._model,
+            inputs,
+            filled(
+                who,
+                _diffmj.MpcOptions(),
+                {
+                    "nstep": count,
+                    "execute": execute,
+                    "realtime": realtime,
+                    "latency": latency,
+                    "plan_seconds": plan_seconds,
+                    "predict_timestep": predict_timestep,
+                    "ctrl_noise": ctrl_noise,
+                    "seed": seed,
+                },
+            ),
+            disturbance=push,
+            resume=None if resume is None else resume._run,
+            progress=None if progress is None else lambda x: progress(_mpc_plan(x)),
+            view=None if window is None else window.show,
+            done=None if done is None else lambda x: bool(done(_mpc_run(x))),
         )
+    plans = found.plans
+    warn_capped(
+        sum(x.cfd_capped for x in plans),
+        sum(x.cfd_evaluations for x in plans),
+        stacklevel=3,
+    )
+    return _mpc_run(found)

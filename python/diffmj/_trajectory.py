@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _diffmj, _linearize
 from ._arrays import Array, require_finite, to_array, to_index
+from ._cfd import warn_capped
 from ._errors import InputError
 from ._linearize import Tangents
 from ._records import ConstraintForces, Contact, Event, Gradient, IntegratorRecord
@@ -483,15 +484,7 @@ class Trajectory:
                 stacklevel=3,
             )
 
-        capped, evaluations = int(np.sum(out.cfd_capped)), int(np.sum(out.cfd_evaluations))
-        if capped:
-            warnings.warn(
-                f"contacts from distance: at {capped} of {evaluations} states there are more than "
-                "max_contacts, and only the nearest were kept; use a larger max_contacts, or a "
-                "smaller width",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        warn_capped(int(np.sum(out.cfd_capped)), int(np.sum(out.cfd_evaluations)), stacklevel=4)
 
         def shaped(x: Array | None, *shape: int) -> Any:
             if x is None:

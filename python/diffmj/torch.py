@@ -64,7 +64,7 @@ class _Function(ArrayFunction):
         self._output_sizes = list(zip(widths, single, strict=True))
         self._constant = [k for k, name in enumerate(self.outputs) if name == "qacc_warmstart"]
         self._tape_row: int = self.array.tape_size(0)
-        # A rollout is kept whole for its backward pass if that does not have to run it again anyway.
+        # A rollout is kept whole for its backward pass, unless that has to run it again anyway.
         # The many single steps of a loop are not: their tapes take less memory.
         self.keeps_rollouts = self._tape_row > 0 and not self.last
         _functions[self.handle] = self

@@ -178,6 +178,8 @@ void bind_planner(nb::module_& m) {
       .def_ro("history", &Plan::history)
       .def_ro("nrollout", &Plan::nrollout)
       .def_ro("ndiverged", &Plan::ndiverged)
+      .def_ro("cfd_evaluations", &Plan::cfd_evaluations)
+      .def_ro("cfd_capped", &Plan::cfd_capped)
       .def_ro("message", &Plan::message)
       .def_ro("interrupted", &Plan::interrupted)
       .def_ro("seconds", &Plan::seconds);
@@ -252,6 +254,8 @@ void bind_mpc(nb::module_& m) {
       .def_ro("history", &MpcPlan::history)
       .def_ro("nrollout", &MpcPlan::nrollout)
       .def_ro("ndiverged", &MpcPlan::ndiverged)
+      .def_ro("cfd_evaluations", &MpcPlan::cfd_evaluations)
+      .def_ro("cfd_capped", &MpcPlan::cfd_capped)
       .def_ro("message", &MpcPlan::message);
 
   const auto rows = [](const std::vector<double>& x, int n) {

@@ -197,6 +197,7 @@ void PlanObjective::finish(size_t k, const Law& law, bool gradient, Value& value
                            const std::function<bool()>& interrupted) {
   const Trajectory& t = trajectories_[k];
   value.cost = evaluations_[k].total;
+  value.cfd_evaluations = value.cfd_capped = 0;
   value.terms = evaluations_[k].terms;
   value.ok = t.ok() && std::isfinite(value.cost);
   value.message = t.ok() ? (value.ok ? "" : "the cost is not finite") : t.message;
@@ -223,6 +224,8 @@ void PlanObjective::pull_back(size_t k, Value& value, const std::function<bool()
   sum(gradient.ctrl, cost_bars.ctrl, bars.ctrl);
   sum(gradient.qfrc_applied, cost_bars.qfrc_applied, bars.qfrc_applied);
   bars.qvel = gradient.qvel;
+  value.cfd_evaluations = gradient.cfd_evaluations;
+  value.cfd_capped = gradient.cfd_capped;
   value.gradient.assign(variables_.size(), 0.0);
   variables_.pullback(z_[k], bars, value.gradient, scratch);
   value.ok = gradient.message.empty() && std::all_of(value.gradient.begin(), value.gradient.end(),

@@ -134,6 +134,10 @@ struct Planner::State {
   void evaluate(int n, const PlanObjective::Fill& fill, bool gradient, bool keep = false);
   void record(const std::vector<PlanObjective::Value>& values, const PlanObjective::Fill& fill,
               double start, bool sampled, bool linearized = false);
+  void add_capped(const PlanObjective::Value& value) {
+    plan.cfd_evaluations += value.cfd_evaluations;
+    plan.cfd_capped += value.cfd_capped;
+  }
   Numbers sample(const Numbers& center, double sigma, int round, int number) const;
   void refine(const std::vector<AdamRun*>& runs, int iterations, bool goes_on = false);
   void by_gradient(const Numbers& nominal);
@@ -216,6 +220,7 @@ void Planner::State::record(const std::vector<PlanObjective::Value>& found,
                        .linearized = linearized};
   for (int i = 0; i < n; i++) {
     const PlanObjective::Value& value = found[static_cast<size_t>(i)];
+    add_capped(value);
     if (!value.ok) {
       if (plan.message.empty()) plan.message = value.message;
       record.ndiverged++;
@@ -398,6 +403,7 @@ void Planner::State::hybrid_samples(Hybrid& h, const Numbers& nominal, int round
   objective.differentiate_kept(begun, values, run->interrupted);
   for (size_t k = 0; k < begun.size(); k++) {
     const PlanObjective::Value& x = values[static_cast<size_t>(begun[k])];
+    add_capped(x);
     h.runs[k].adam.step(x.ok, x.cost, x.gradient, variables());
   }
 }

@@ -106,6 +106,28 @@ def test_cap_is_said():
             assert "max_contacts" in str(said[0].message)
 
 
+@pytest.mark.parametrize("method", ["gradient", "hybrid"])
+def test_planners_say_it_too(method):
+    balls = "".join(
+        f'<body pos="{0.12 * i} 0 0"><joint name="x{i}" type="slide"/><geom size=".05"/></body>'
+        for i in range(4)
+    )
+    motor = '<actuator><motor joint="x0" ctrlrange="-1 1"/></actuator>'
+    model = f"<mujoco><worldbody>{balls}</worldbody>{motor}</mujoco>"
+    for most, says in ((1, True), (30, False)):
+        sim = diffmj.Simulator(model, cfd=diffmj.Cfd(width=1, max_contacts=most))
+        cost = [diffmj.JointPosition(["x0"], [0.1])]
+        planner = diffmj.Planner(sim, cost, method, horizon=3, iterations=2, samples=2, refined=1)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            planner.plan()
+        assert ["max_contacts" in str(x.message) for x in said] == [True] * says
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            diffmj.run_mpc(planner, nstep=6, execute=3)
+        assert ["max_contacts" in str(x.message) for x in said] == [True] * says
+
+
 def test_controls_steps():
     settings = {"integrator": "tsit5", "interval": 0.3, "rtol": 1e-5, "atol": 1e-5, "nstep": 1}
     plain, _ = gradient(cfd=diffmj.Cfd(), **settings)

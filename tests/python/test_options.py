@@ -147,11 +147,11 @@ def test_wrong_objects():
 
 
 def test_unknown_names_suggest_the_nearest():
-    with pytest.raises(TypeError, match="'rtoll'; did you mean 'rtol'?"):
+    with pytest.raises(TypeError, match=r"'rtoll'; did you mean 'rtol'?"):
         diffmj.Simulator(PENDULUM, "tsit5", rtoll=1e-8)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gravity'$"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'gravity'$"):
         diffmj.Simulator(PENDULUM, gravity=3)
-    with pytest.raises(diffmj.InputError, match="'smoth' is not known; did you mean 'smooth'?"):
+    with pytest.raises(diffmj.InputError, match=r"'smoth' is not known; did you mean 'smooth'?"):
         diffmj.Simulator(PENDULUM, collisions="smoth")
 
 

@@ -302,7 +302,9 @@ def test_a_rollout_is_kept_for_its_backward_pass(humanoid):
     qvel, qpos = call()
     assert tape(qpos).numel() == 0
     for _ in range(2):  # what is kept stays with the graph
-        equal(torch.autograd.grad(qpos, qvel, tensor(weights[0]), retain_graph=True)[0], expected[0])
+        equal(
+            torch.autograd.grad(qpos, qvel, tensor(weights[0]), retain_graph=True)[0], expected[0]
+        )
     # a gradient with a graph of its own is the operator's, which runs the rollout again
     (slope,) = torch.autograd.grad(qpos, qvel, tensor(weights[1]), create_graph=True)
     equal(slope, expected[1])
