@@ -30,8 +30,8 @@ ZOO = Path(__file__).resolve().parent.parent / "tests" / "testdata" / "zoo"
 ADAPTIVE = {"integrator": "tsit5", "rtol": 1e-5, "atol": 1e-7}
 SETTINGS = {
     "analytic": {},
-    "oracle": {"path": "oracle"},
-    "differences": {"path": "differences"},
+    "oracle": {"gradient_path": "oracle"},
+    "differences": {"gradient_path": "differences"},
     "rk4": {"integrator": "RK4"},
     "implicitfast": {"integrator": "implicitfast"},
     "muscle_smoothing": {"muscle_smoothing": 0.05},
@@ -40,7 +40,7 @@ SETTINGS = {
     "smooth-field": {"collisions": "smooth-field"},
     "cfd": {"cfd": diffmj.Cfd(width=0.05)},
     "tsit5": ADAPTIVE,
-    "tsit5 oracle": ADAPTIVE | {"path": "oracle"},
+    "tsit5 oracle": ADAPTIVE | {"gradient_path": "oracle"},
     "tsit5 checkpoints": ADAPTIVE | {"checkpoints": 3},
     "tsit5 no events": ADAPTIVE | {"events": False},
     "tsit5 interpolated": ADAPTIVE | {"adjoint": "interpolated"},
@@ -50,7 +50,7 @@ SETTINGS = {
     "tsit5 cfd": ADAPTIVE | {"cfd": diffmj.Cfd(width=0.05, controls_steps=True)},
     # long enough for contacts to begin and end
     "tsit5 long": ADAPTIVE | {"interval": 0.03},
-    "tsit5 long oracle": ADAPTIVE | {"interval": 0.03, "path": "oracle"},
+    "tsit5 long oracle": ADAPTIVE | {"interval": 0.03, "gradient_path": "oracle"},
     "tsit5 long checkpoints": ADAPTIVE | {"interval": 0.03, "checkpoints": 5},
     "tsit5 long interpolated": ADAPTIVE | {"interval": 0.03, "adjoint": "interpolated"},
     "heun linear": ADAPTIVE | {"integrator": "heun", "control": "linear"},

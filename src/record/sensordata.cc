@@ -90,8 +90,8 @@ SensorRange sensor_range(const Model& model, const std::string& name) {
     const char* other = mj_id2name(m, mjOBJ_SENSOR, i);
     if (other && *other) names += (names.empty() ? "" : ", ") + std::string(other);
   }
-  throw InputError("there is no sensor '" + name + "'" +
-                   (names.empty() ? "; the model has no named sensors" : "; there are " + names));
+  throw InputError("the model has no sensor '" + name + "'; it has " +
+                   (names.empty() ? "no named sensors" : names));
 }
 
 }  // namespace diffmj

@@ -250,7 +250,7 @@ TEST_F(CliTest, LossOfSensors) {
   EXPECT_EQ(diffmj(run + "\"sensor('accelerometer')[2] + qpos[elbow]\"").exit_code, 0);
   expect_error(run + "\"sensor('gyro')[3]\"", 2, "'3' is not an index of sensor 'gyro'");
   expect_error(run + "\"sensor('lidar')\"", 2,
-               "there is no sensor 'lidar'; there are accelerometer");
+               "the model has no sensor 'lidar'; it has accelerometer");
   expect_error(run + "'sensor(gyro)'", 2, "expected the name of a sensor in quotes");
   expect_error(run + "sensor", 2, "expected the name of a sensor in quotes");
 }

@@ -7,6 +7,7 @@
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -149,7 +150,7 @@ TEST(Linearize, OfATrajectoryIsThatOfItsSteps) {
       input.qpos = row(t.qpos, t.nq);
       input.qvel = row(t.qvel, t.nv);
       input.act = row(t.act, t.na);
-      input.qacc_warmstart = row(t.qacc_warmstart, t.nv);
+      input.qacc_warmstart = row(t.tape->qacc_warmstart, t.nv);
       const Linearization one = linearize(scene.model, input);
       for (size_t k = 0; k < one.A.size(); k++) {
         ASSERT_NEAR(all.A[at(i) * one.A.size() + k], one.A[k], 1e-12 * (1 + std::abs(one.A[k])));

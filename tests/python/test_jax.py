@@ -89,7 +89,7 @@ def test_check_grads_of_a_hand_with_muscles():
         ("humanoid", {}),
         ("humanoid", {"integrator": "RK4"}),
         ("humanoid", {"integrator": "implicitfast"}),
-        ("humanoid", {"path": "oracle"}),
+        ("humanoid", {"gradient_path": "oracle"}),
         ("hand", {}),
         ("cube", {"integrator": "tsit5", "rtol": 1e-4, "interval": 0.01}),
     ],

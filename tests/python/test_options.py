@@ -77,8 +77,9 @@ def test_documented_defaults_are_those_of_the_list():
 
 
 def test_planner_keywords_are_those_of_the_options():
-    grouped = {"beta1", "beta2", "controls", "forces", "velocity"}
-    assert keywords(diffmj.Planner) == (PLANNER - grouped) | {"sim", "cost", "decide", "betas"}
+    grouped = {"beta1", "beta2", "controls", "forces", "velocity", "evaluate_by"}
+    others = {"sim", "cost", "decide", "betas", "pool"}
+    assert keywords(diffmj.Planner) == (PLANNER - grouped) | others
 
 
 # ---------------------------------------------------------------- objects and keywords

@@ -94,7 +94,7 @@ def test_batch():
 
 
 def test_errors():
-    with pytest.raises(diffmj.InputError, match="no element 'knee'; there are cube"):
+    with pytest.raises(diffmj.InputError, match="no element 'knee'; it has cube"):
         diffmj.ParametricSimulator(CUBE, ["knee/damping"])
     with pytest.raises(diffmj.InputError, match=r"expected a list: \['hinge/damping'\]"):
         diffmj.ParametricSimulator(CUBE, "hinge/damping")

@@ -161,7 +161,7 @@ def test_csv_errors(sim, tmp_path):
     path.write_text("time,qpos_elbow\n0,1\n0.1,?\n")
     with pytest.raises(diffmj.InputError, match=r"x\.csv, line 3, column 'qpos_elbow': '\?'"):
         diffmj.Recording.from_csv(path, sim)
-    with pytest.raises(diffmj.InputError, match="no such file"):
+    with pytest.raises(diffmj.InputError, match="the file does not exist"):
         diffmj.Recording.from_csv(tmp_path / "y.csv", sim)
 
 
