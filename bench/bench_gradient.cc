@@ -10,6 +10,7 @@
 
 #include "harness/models.h"
 #include "harness/myo_models.h"
+#include "record/tape.h"
 
 namespace diffmj {
 namespace {
@@ -41,7 +42,7 @@ double transition_fd(const Scene& scene, const Trajectory& t, int stride, mjData
     std::copy_n(at(t.qpos, t.nq), t.nq, d->qpos);
     std::copy_n(at(t.qvel, t.nv), t.nv, d->qvel);
     std::copy_n(at(t.act, t.na), t.na, d->act);
-    std::copy_n(at(t.qacc_warmstart, t.nv), t.nv, d->qacc_warmstart);
+    std::copy_n(at(t.tape->qacc_warmstart, t.nv), t.nv, d->qacc_warmstart);
     const auto start = std::chrono::steady_clock::now();
     mjd_transitionFD(m, d, 1e-6, 0, A.data(), B.data(), nullptr, nullptr);
     total += seconds(start);

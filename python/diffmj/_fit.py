@@ -125,7 +125,7 @@ class Fit:
         objective = parts.held_out if held_out else parts.training
         if objective is None:
             raise InputError("target_errors: nothing was held out; use identify(..., held_out=0.2)")
-        found = objective.target_errors(parts.start, np.array(list(self.values.values())), 0)
+        found = objective.target_errors(parts.start, np.array(list(self.values.values())), None)
         return {name: TargetError(*numbers) for name, *numbers in found}
 
     def report(self, path: str | os.PathLike[str], title: str = "Fit") -> Path:

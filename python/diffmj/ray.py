@@ -23,12 +23,13 @@ from . import _diffmj, _pool_worker
 from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_index, to_integer
 from ._cost import Cost
 from ._errors import InputError
+from ._failures import report_failures
+from ._inputs import ROWS as INPUT_ROWS
 from ._linearize import Tangents
 from ._pool_chunks import Chunk, Chunks
 from ._records import ConstraintForces, Gradient, IntegratorRecord
 from ._segments import Segment
-from ._simulator import _ROWS as _INPUTS
-from ._simulator import Simulator, _report_failures
+from ._simulator import Simulator
 from ._trajectory import _ROWS, Trajectory, _parameters
 from ._tree_sum import TreeSum
 from ._warnings import report_warnings
@@ -142,7 +143,7 @@ class Pool:
         record.chunks.sort(key=lambda x: x.begin)
         trajectory = PoolTrajectory(self._require_sim("rollout"), record, True, call.xfrc_applied)
         report_warnings(record, trajectory.batch)
-        _report_failures(trajectory, record)
+        report_failures(trajectory, record)
         return trajectory
 
     def linearize(self, *args: Any, **arguments: Any) -> tuple[Array, ...]:
@@ -227,7 +228,7 @@ class Pool:
             f"gradient of {call.nstep} steps {call.sim.number}",
         )
         report_warnings(record, call.batch)
-        _report_failures(trajectory, record)
+        report_failures(trajectory, record)
         gradient = trajectory._gradient(gradients, names, single=sum)
         return (float(total.total["loss"]) if total.total else values), gradient
 
@@ -434,9 +435,9 @@ class _Call:
 
 
 def _linearize_input(sim: Simulator, name: str, value: Any) -> Input:
-    row = {d: int(d) if d.isdigit() else getattr(sim, d) for d in _INPUTS[name][0]}
+    row = {d: int(d) if d.isdigit() else getattr(sim, d) for d in INPUT_ROWS[name][0]}
     x = to_array("linearize", name, value)
-    if _INPUTS[name][1] and x.ndim == len(row) + 2 and x.shape[1] == 1:
+    if INPUT_ROWS[name][1] and x.ndim == len(row) + 2 and x.shape[1] == 1:
         x = x[:, 0]  # one step
     return Input("linearize", name, x, row, False)
 
