@@ -1,6 +1,8 @@
 // diffmj: the command line. Parses, runs one subcommand, turns every exception into one line.
 #include <exception>
+#include <memory>
 #include <sstream>
+#include <string>
 
 #include "cli.h"
 #include "output.h"
@@ -16,6 +18,30 @@ constexpr const char* kFooter = R"(Examples:
   diffmj plan task.toml                         controls for a task, planned and executed, with a page
   diffmj grad --help                            options of a subcommand)";
 
+constexpr size_t kColumn = 28, kWidth = 118;  // of descriptions of options, and of a line
+
+// Breaks the descriptions of options at words; CLI11 indents the lines.
+class WrappingFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::istringstream words(CLI::Formatter::make_option_desc(option));
+    std::string out, word;
+    size_t column = kColumn;
+    while (words >> word) {
+      if (column > kColumn && column + 1 + word.size() > kWidth) {
+        out += '\n';
+        column = kColumn;
+      } else if (column > kColumn) {
+        out += ' ';
+        column++;
+      }
+      out += word;
+      column += word.size();
+    }
+    return out;
+  }
+};
+
 std::string version_text() {
   return "diffmj " DIFFMJ_VERSION " (MuJoCo compiled " + mujoco_version_compiled() + ", loaded " +
          mujoco_version_loaded() + ")";
@@ -23,6 +49,7 @@ std::string version_text() {
 
 int run(int argc, char** argv) {
   CLI::App app("Gradients of MuJoCo rollouts through contact", "diffmj");
+  app.formatter(std::make_shared<WrappingFormatter>());  // which subcommands inherit
   app.set_version_flag("--version", version_text, "Print the versions of diffmj and MuJoCo");
   app.require_subcommand(0, 1);
   app.footer(kFooter);
@@ -33,7 +60,7 @@ int run(int argc, char** argv) {
   add_plan(app, exit_code);
   add_rollout(app, exit_code);
   for (CLI::App* command : app.get_subcommands({})) {
-    command->get_formatter()->column_width(28);
+    command->get_formatter()->column_width(kColumn);
   }
   try {
     app.parse(argc, argv);

@@ -878,7 +878,8 @@ TEST_F(Csv, ErrorsSayWhere) {
   EXPECT_TRUE(has(refused("time,qpos[0]\n0,inf\n"), {"line 2, column 'qpos[0]'", "infinite"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n,1\n"), {"line 2, column 'time'", "empty"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n0,1,2\n"), {"line 2: it has 3 cells", "names 2 columns"}));
-  EXPECT_TRUE(has(refused("time,qpso[0]\n0,1\n"), {at1 + "'qpso[0]': this is not a known quantity"}));
+  EXPECT_TRUE(
+      has(refused("time,qpso[0]\n0,1\n"), {at1 + "'qpso[0]': this is not a known quantity"}));
   EXPECT_TRUE(has(refused("time,qpos[12]\n0,1\n"), {at1 + "'qpos[12]'", "index 0 to 11"}));
   EXPECT_TRUE(has(refused("time,qpos\n0,1\n"), {at1 + "'qpos': the index is missing"}));
   EXPECT_TRUE(has(refused("time,qpos_free\n0,1\n"), {"the index is missing", "index 0 to 6"}));
@@ -888,14 +889,14 @@ TEST_F(Csv, ErrorsSayWhere) {
   EXPECT_TRUE(has(refused("time,ctrl_moto\n0,1\n"), {"no actuator 'moto'", "'motor'"}));
   EXPECT_TRUE(has(refused("time,site:tap[0]\n0,1\n"), {at1 + "'site:tap[0]'", "no site 'tap'"}));
   EXPECT_TRUE(has(refused("time,sensor:x[0]\n0,1\n"), {"no sensor 'x'", "'angle'"}));
-  EXPECT_TRUE(has(refused("time,weight:x\n0,1\n"), {"no quantity 'x'"}));
+  EXPECT_TRUE(has(refused("time,weight:x\n0,1\n"), {"quantity 'x' is not known"}));
   EXPECT_TRUE(has(refused("time,qvel[0],weight:qvel\n0,1,\n"), {"line 2, column 'weight:qvel'"}));
   EXPECT_TRUE(has(refused("time,qvel[0],weight:qvel,weight:qvel[1]\n0,1,1,1\n"),
                   {"'weight:qvel[1]'", "exclude each other"}));
   EXPECT_TRUE(has(refused("time,qpos[11],qpos_elbow\n0,1,1\n"), {"'qpos_elbow'", "twice"}));
   EXPECT_TRUE(has(refused("time,time\n0,1\n"), {"twice"}));
   EXPECT_TRUE(has(refused("qpos[0]\n0\n"), {"line 1: column 'time' is missing"}));
-  EXPECT_TRUE(has(refused("time,ctrl[1]\n0,1\n"), {"no column 'ctrl[0]'"}));
+  EXPECT_TRUE(has(refused("time,ctrl[1]\n0,1\n"), {"column 'ctrl[0]' is missing"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n"), {"no rows"}));
   EXPECT_TRUE(has(refused(""), {"the file is empty"}));
   EXPECT_TRUE(has(refused("time,qpos[0]\n1,1\n1,1\n"), {path, "time[1] is 1, not after"}));

@@ -448,7 +448,7 @@ TEST(Ilqr, CostsFallAndAreThoseOfThePlan) {
         EXPECT_EQ(plan.variables, other.variables);
         EXPECT_EQ(plan.gains, other.gains);
       }
-      EXPECT_EQ(plan.gains.size(), knots == 0 ? 60U * 3U * 20U : 0U);
+      EXPECT_EQ(plan.gains.size(), !knots ? 60U * 3U * 20U : 0U);
       EXPECT_LT(plan.cost, 0.3 * plan.history[0].cost) << integrator << " " << knots.value_or(0);
       for (size_t i = 1; i < plan.history.size(); i++) {
         EXPECT_LE(plan.history[i].cost, plan.history[i - 1].cost);

@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 
 #include "diffmj/diffmj.h"
 
 namespace diffmj {
 namespace {
 
-Model pendulum(double step) {
+Model pendulum(std::optional<double> step) {
   ModelOptions options{.integrator = Integrator::kTsit5};
   options.adaptive.interval = 0.01;
   options.adaptive.step = step;
@@ -47,7 +48,7 @@ TEST(StepsOf, LeavesOutStepsThatRoundToNothing) {
 }
 
 TEST(StepsOf, ServesARolloutWithoutSteps) {
-  const Model model = pendulum(0);
+  const Model model = pendulum({});
   const Trajectory none = rollout(model, at_time(0), 0);
   RolloutOptions options;
   options.steps_of = &none;

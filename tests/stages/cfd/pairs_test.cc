@@ -237,6 +237,7 @@ TEST(CfdPairs, MarginAndGapOfPredefinedPairsAreTheirOwn) {
 TEST(CfdPairs, NamesWhatIsWrong) {
   const auto message = [](const std::string& custom, const Cfd& options) -> std::string {
     try {
+      ModelOptions{.cfd = options}.validate();
       (void)widths(custom, options);
     } catch (const InputError& error) {
       return error.what();
