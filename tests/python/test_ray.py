@@ -408,7 +408,7 @@ def test_planners_have_the_same_bits(cube_pool, method):
     if method == "sampling":
         a, b = (diffmj.run_mpc(x, [0.1, 0.2], nstep=20, execute=10) for x in (here, there))
         np.testing.assert_array_equal(a.qpos, b.qpos)
-    with pytest.raises(diffmj.InputError, match="not there with method ilqr"):
+    with pytest.raises(diffmj.InputError, match="unavailable with method ilqr"):
         diffmj.Planner(sim, cost[:1], "ilqr", pool=cube_pool)
 
 
