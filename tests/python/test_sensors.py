@@ -99,7 +99,7 @@ def test_linearize():
 def test_errors_name_the_sensor():
     sim, state = start()
     traj = sim.rollout(**state, nstep=NSTEP)
-    with pytest.raises(diffmj.InputError, match="no sensor 'lidar'; there are accelerometer"):
+    with pytest.raises(diffmj.InputError, match="no sensor 'lidar'; it has accelerometer"):
         traj.sensor("lidar")
     with pytest.raises(diffmj.InputError, match="no sensor 'lidar'"):
         traj.backward(sensordata={"lidar": np.zeros(NSTEP + 1)})
