@@ -67,6 +67,7 @@ from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
 from ._inputs import State  # noqa: E402
 from ._options import (  # noqa: E402
+    Auto,
     Bosh3,
     Dopri5,
     Dopri8,
@@ -74,6 +75,7 @@ from ._options import (  # noqa: E402
     Heun,
     Midpoint,
     Ralston,
+    Rodas4p,
     RungeKutta,
     Smooth,
     SmoothBackward,
@@ -153,6 +155,7 @@ __all__ = [
     "Ralston",
     "Recording",
     "RolloutError",
+    "Rodas4p",
     "RungeKutta",
     "Segment",
     "SensorValue",

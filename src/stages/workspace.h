@@ -87,6 +87,8 @@ class Workspace {
     double value = 0, slope = 1;
   };
   std::vector<Violation> violation;  // nefc
+  // [m or rad] Over which contacts and limits set in (stages/position/constraint_onset.h).
+  double onset = 0;
   CfdScratch cfd;
   Projection projection;
   Noslip noslip;
@@ -118,6 +120,7 @@ class Workspace {
   struct Stage {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
+    std::vector<double> dq, dv, dw;  // nv, nv, na: of a linearly implicit method, instead of rates
     std::vector<double> ctrl;                            // nu
     int nefc = 0, ncon = 0;
     size_t active = 0;  // which constraints carry force, as a hash (mj/active_set.h)
