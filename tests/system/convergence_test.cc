@@ -109,7 +109,7 @@ const Problem kServo = {.name = "servo",
   </body></worldbody>
   <actuator><position joint="tip" kp="50" kv="5.2"/></actuator></mujoco>)",
                         .duration = 1,
-                        .nstep = {0, 0, 0, 400, 0, 0},
+                        .nstep = {0, 0, 0, 700, 0, 0},
                         .qvel = {1, -.5},
                         .act = {},
                         .ctrl = {.4}};
