@@ -1,5 +1,6 @@
 #include "adaptive.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace diffmj::cli {
@@ -35,6 +36,7 @@ Json json_integrator(const Trajectory& t) {
   Json out = {{"accepted", s.naccepted},        {"rejected", s.nrejected},
               {"evaluations", s.nevaluation},   {"smallest_step", s.smallest_step},
               {"largest_step", s.largest_step}, {"end_time", s.end_time}};
+  out["implicit"] = std::count(s.implicit.begin(), s.implicit.end(), 1);
   out["events"] = Json::array();
   for (const Event& e : s.events) {
     out["events"].push_back({{"time", e.time},
@@ -67,7 +69,7 @@ Json json_adjoint(const Model& model, const Gradient& gradient) {
 
 void write_steps(const Trajectory& t, Output& output) {
   const IntegratorRecord& s = t.integrator;
-  output.write(csv_row({"interval", "time", "size"}));
+  output.write(csv_row({"interval", "time", "size", "implicit"}));
   size_t interval = 0;
   for (size_t n = 0; n + 1 < s.time.size(); n++) {
     while (interval + 1 < s.first_step.size() &&
@@ -75,7 +77,8 @@ void write_steps(const Trajectory& t, Output& output) {
       interval++;
     }
     output.write(csv_row({std::to_string(interval), number_text(s.time[n]),
-                          number_text(s.time[n + 1] - s.time[n])}));
+                          number_text(s.time[n + 1] - s.time[n]),
+                          std::to_string(static_cast<int>(s.implicit[n]))}));
   }
 }
 

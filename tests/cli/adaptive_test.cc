@@ -123,13 +123,17 @@ TEST_F(CliTest, StepsHaveARowEach) {
                       "--steps-output steps.csv");
   const std::vector<std::string> rows = lines(read_text(dir_ / "steps.csv"));
   ASSERT_EQ(rows.size(), 1 + r["integrator"]["accepted"].get<size_t>());
-  EXPECT_EQ(rows[0], "interval,time,size");
+  EXPECT_EQ(rows[0], "interval,time,size,implicit");
   double end = 0;
   int last = 0;
   for (size_t n = 1; n < rows.size(); n++) {
     int interval = 0;
+    int implicit = -1;
     double time = 0, size = 0;
-    ASSERT_EQ(std::sscanf(rows[n].c_str(), "%d,%lf,%lf", &interval, &time, &size), 3) << rows[n];
+    ASSERT_EQ(
+        std::sscanf(rows[n].c_str(), "%d,%lf,%lf,%d", &interval, &time, &size, &implicit), 4)
+        << rows[n];
+    EXPECT_EQ(implicit, 0);
     EXPECT_NEAR(time, end, 1e-12);
     EXPECT_GE(time, 0.05 * interval - 1e-12);
     EXPECT_LE(time + size, 0.05 * (interval + 1) + 1e-12);
@@ -145,6 +149,13 @@ TEST_F(CliTest, StepsHaveARowEach) {
   EXPECT_EQ(lines(csv.out).size(), 102U);
   EXPECT_GE(lines(read_text(dir_ / "again.csv")).size(), 101U);
   expect_error("rollout slider.xml --integrator tsit5 --steps-output nowhere/s.csv", 2, "nowhere");
+}
+
+TEST_F(CliTest, ImplicitStepsAreCounted) {
+  const Json r = json("rollout slider.xml --integrator rodas4p --json --steps-output steps.csv");
+  EXPECT_EQ(r["integrator"]["implicit"], r["integrator"]["accepted"]);
+  EXPECT_EQ(lines(read_text(dir_ / "steps.csv"))[1].back(), '1');
+  expect_error("grad slider.xml --integrator auto --adjoint discrete", 2, "second derivatives");
 }
 
 TEST_F(CliTest, ControlsMayBeLinear) {

@@ -116,7 +116,7 @@ TEST_P(FieldJacobianZoo, MatchesTheOracle) {
     a[k] = jacobian.a;
     w[k++] = jacobian.act_dot;
   }
-  // measured: 3e-6, by the oracle's differences
+  // what the differences of the oracle leave
   EXPECT_LT((a[0] - a[1]).cwiseAbs().maxCoeff(), 2e-5 * std::max(1.0, a[1].cwiseAbs().maxCoeff()));
   if (w[0].size() > 0) {
     EXPECT_LT((w[0] - w[1]).cwiseAbs().maxCoeff(), 1e-6 * std::max(1.0, w[1].cwiseAbs().maxCoeff()));
