@@ -46,9 +46,11 @@ struct AdaptiveOptions {
   // the jump of the forces there (docs/gradients.md).
   bool events = true;
   // [m or rad] Width over which contacts and limits set in, so that their forces do not jump and no
-  // step ends there. 0: they set in at once, as MuJoCo's do. For bodies at rest on default contacts.
+  // step ends there. 0: they set in at once, as MuJoCo's do. For bodies at rest on default
+  // contacts.
   double onset = 0;
-  // None: kDiscrete of the explicit methods, kInterpolated of rodas4p and auto, which have no other.
+  // None: kDiscrete of the explicit methods, kInterpolated of rodas4p and auto, which have no
+  // other.
   std::optional<Adjoint> adjoint = {};
   // How many states inside the rollout may be kept for the backward pass; the others are
   // recomputed. None: every step is kept with its Runge-Kutta stages. kBacksolve keeps none.

@@ -17,8 +17,8 @@
 namespace diffmj {
 
 // MuJoCo's integrators (kModel keeps that of the model), then Runge-Kutta methods of diffmj, which
-// are adaptive except for the first: explicit ones, the linearly implicit kRodas4p, and kAuto, which
-// is kTsit5 and, where its stability would limit steps, kRodas4p.
+// are adaptive except for the first: explicit ones, the linearly implicit kRodas4p, and kAuto,
+// which is kTsit5 and, where its stability would limit steps, kRodas4p.
 enum class Integrator {
   kModel,
   kEuler,

@@ -8,9 +8,9 @@
 //   backsolve      x(t) is solved backwards too, from each row of the trajectory
 //
 // Steps are controlled by the errors of p (and x), not by those of z_bar. They are of the method of
-// the step that they go along: along a linearly implicit one they are so too, with the transposed of
-// its matrix (adjoint/continuous_implicit.cc). docs/derivations/adaptive.md, eq. 10 and 11, stiff.md,
-// eq. 5 to 7.
+// the step that they go along: along a linearly implicit one they are so too, with the transposed
+// of its matrix (adjoint/continuous_implicit.cc). docs/derivations/adaptive.md, eq. 10 and 11,
+// stiff.md, eq. 5 to 7.
 #ifndef DIFFMJ_ADJOINT_CONTINUOUS_H_
 #define DIFFMJ_ADJOINT_CONTINUOUS_H_
 

@@ -5,8 +5,8 @@
 //
 // The equation is linear, so that W0 at the start of its step is its derivative, and there is no
 // second one. That in time is a difference. The integrals of inputs and parameters are summed at
-// Gauss' two nodes, with p from the dense output of the step: the values at stages, of order 1 alone
-// where the motion is stiff, would not do. docs/derivations/stiff.md, eq. 5 to 7.
+// Gauss' two nodes, with p from the dense output of the step: the values at stages, of order 1
+// alone where the motion is stiff, would not do. docs/derivations/stiff.md, eq. 5 to 7.
 #include <array>
 #include <cmath>
 #include <limits>

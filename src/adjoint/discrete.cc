@@ -7,7 +7,7 @@ namespace {
 
 // the adjoint equation along one step takes one cotangent at a time
 bool step_along_pullback(ContinuousAdjoint& corners, int interval, int n, RungeKutta& step,
-                             const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
+                         const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
   if (bar.next.rows() == 1) return corners.step(interval, n, step, bar, stop);
   StepBar one;
   for (Eigen::Index i = 0; i < bar.next.rows(); i++) {

@@ -76,8 +76,7 @@ int run(const RolloutCommand& command) {
   const Setup setup = read_setup(command.common, kDefaults);
   if (!command.steps_output.empty() && !setup.model.is_adaptive()) {
     throw InputError(
-        std::string(
-            "--steps-output is for diffmj's Runge-Kutta methods, but the integrator is ") +
+        std::string("--steps-output is for diffmj's Runge-Kutta methods, but the integrator is ") +
         integrator_name(setup.model.integrator()));
   }
   Output output(command.common.output);

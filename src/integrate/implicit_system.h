@@ -2,7 +2,8 @@
 //
 //   (κ - W) x = r   and   (κ - W)ᵀ x = r,
 //
-//       | -ω v^   1     0   |     rotations: q' = v - ω v × q, ω = ½ in the chart of a step's start,
+//       | -ω v^   1     0   |     rotations: q' = v - ω v × q, ω = ½ in the chart of a step's
+//       start,
 //   W = |  a_q   a_v   a_w  |     1 in that of the motion itself; elsewhere q' = v
 //       |  w_q   w_v   w_w  |
 //

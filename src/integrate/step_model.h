@@ -19,7 +19,7 @@ struct StepMethod {
   const Tableau* tableau = nullptr;  // of a Runge-Kutta method; null: MuJoCo integrates
   // The method that takes over where that one's stability limits steps; null: none.
   const Tableau* stiff_tableau = nullptr;
-  double interval = 0;               // [s] between rows of a trajectory
+  double interval = 0;  // [s] between rows of a trajectory
 };
 
 // Where Mhat of the implicit integrators is not zero below its diagonal: where D is, of a lone free
@@ -39,7 +39,7 @@ struct MetricPattern {
 class StepModel : public StageModel {
  public:
   const Tableau *tableau, *stiff_tableau;  // as in StepMethod
-  double interval;         // [s]
+  double interval;                         // [s]
   const MetricPattern metric_pattern;
   // The places that a workspace has for Runge-Kutta stages, and for the state after them.
   size_t nplace() const;

@@ -63,8 +63,7 @@ constexpr bool rosenbrock_conditions(const ExactTableau& t, size_t n) {
   const int order = static_cast<int>(n);
   const RosenbrockResidual<long double> r(t, n);
   const long double fails = 1e-6L;
-  return (order > t.order || r.b < kRosenbrockTolerance) &&
-         (order != t.order + 1 || r.b > fails) &&
+  return (order > t.order || r.b < kRosenbrockTolerance) && (order != t.order + 1 || r.b > fails) &&
          (order > t.embedded_order || r.bhat < kRosenbrockTolerance) &&
          (order != t.embedded_order + 1 || r.bhat > fails) &&
          (order > t.dense_order || r.dense < kRosenbrockTolerance) &&

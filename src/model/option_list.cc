@@ -288,11 +288,10 @@ const OptionTable<Cfd>& cfd_table() {
 
 [[noreturn]] void throw_needs_runge_kutta(const std::vector<std::string>& names,
                                           Integrator integrator) {
-  throw InputError(joined(names) + (names.size() == 1 ? " is" : " are") +
-                   " for diffmj's Runge-Kutta methods (" + joined(runge_kutta_names()) +
-                   "), but integrator is '" + integrator_name(integrator) +
-                   "'; choose one of them, or leave " + (names.size() == 1 ? "it" : "them") +
-                   " out");
+  throw InputError(
+      joined(names) + (names.size() == 1 ? " is" : " are") + " for diffmj's Runge-Kutta methods (" +
+      joined(runge_kutta_names()) + "), but integrator is '" + integrator_name(integrator) +
+      "'; choose one of them, or leave " + (names.size() == 1 ? "it" : "them") + " out");
 }
 
 // rules between options
@@ -314,10 +313,11 @@ void require_consistent(const ModelOptions& options) {
   // positions of the order of a metre: what is narrower than their errors is not resolved
   const double narrowest = 5 * (s.rtol + s.atol);
   if (!o.step && o.onset > 0 && o.onset < narrowest) {
-    throw InputError("onset is " + diffmj::number(o.onset) +
-                     ", expected 0 or a width that the tolerance resolves, at least 5 (rtol + atol) "
-                     "= " +
-                     diffmj::number(narrowest) + "; use a larger onset or a smaller tolerance");
+    throw InputError(
+        "onset is " + diffmj::number(o.onset) +
+        ", expected 0 or a width that the tolerance resolves, at least 5 (rtol + atol) "
+        "= " +
+        diffmj::number(narrowest) + "; use a larger onset or a smaller tolerance");
   }
   const double rtol = o.adjoint_rtol.value_or(s.rtol), atol = o.adjoint_atol.value_or(s.atol);
   if (!o.step && options.adjoint() != Adjoint::kDiscrete && rtol + atol == 0) {

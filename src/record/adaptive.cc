@@ -369,14 +369,14 @@ class AdaptiveRollout {
   }
   bool budget_exhausted(int i) {
     const bool early = controller_ && !controller_->exhausted(control_);
-    const std::string made = std::to_string(nmade()) + " accepted, " +
-                             std::to_string(control_.nrejected) + " rejected";
+    const std::string made =
+        std::to_string(nmade()) + " accepted, " + std::to_string(control_.nrejected) + " rejected";
     t_.outcome = Outcome::kBudgetExhausted;
-    t_.message = (early ? std::to_string(nmade() + control_.nrejected) + " steps (" + made + ")"
-                        : "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
-                              made + ")") +
-                 " reached time " + number(x_.time) + " s, in interval " + std::to_string(i) +
-                 " of " + std::to_string(t_.nstep_asked);
+    t_.message =
+        (early ? std::to_string(nmade() + control_.nrejected) + " steps (" + made + ")"
+               : "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" + made + ")") +
+        " reached time " + number(x_.time) + " s, in interval " + std::to_string(i) + " of " +
+        std::to_string(t_.nstep_asked);
     if (early) {
       t_.message += ", and at the pace of the last ones the rest would take " +
                     text("%.1e", progress_->needed()) + " of them, far beyond max_steps = " +

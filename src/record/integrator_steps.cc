@@ -192,8 +192,7 @@ MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
   const std::vector<double>& time = t.integrator.time;
   const Tape& tape = *t.tape;
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
-             na = static_cast<size_t>(impl.na), nstage = tableau.nstage,
-             n = static_cast<size_t>(i);
+             na = static_cast<size_t>(impl.na), nstage = tableau.nstage, n = static_cast<size_t>(i);
   const CVec row = CVec(tape.kept).subspan(n * kept_size(impl), kept_size(impl));
   const size_t rates = nq + nv + na;
   const std::span nefc = std::span(tape.kept_nefc).subspan(n * kept_nstage(impl), nstage);

@@ -121,7 +121,7 @@ class Workspace {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
     std::vector<double> dq, dv, dw;  // nv, nv, na: of a linearly implicit method, instead of rates
-    std::vector<double> ctrl;                            // nu
+    std::vector<double> ctrl;        // nu
     int nefc = 0, ncon = 0;
     size_t active = 0;  // which constraints carry force, as a hash (mj/active_set.h)
     MjDataPtr data;     // of RK4; made when first needed

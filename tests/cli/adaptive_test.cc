@@ -79,9 +79,9 @@ TEST_F(CliTest, AdaptiveOptionsNeedAMethod) {
   for (const std::string command : {"check", "grad", "rollout"}) {
     for (const std::string option :
          {"--rtol 1", "--atol 1", "--max-steps 9", "--step 1", "--interval 1", "--control hold",
-          "--events true", "--onset 1e-3", "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1",
-          "--adjoint-atol 1", "--min-step 1", "--max-step 1", "--pid 1 1 1", "--safety .5",
-          "--step-ratio .5 2"}) {
+          "--events true", "--onset 1e-3", "--adjoint discrete", "--checkpoints 2",
+          "--adjoint-rtol 1", "--adjoint-atol 1", "--min-step 1", "--max-step 1", "--pid 1 1 1",
+          "--safety .5", "--step-ratio .5 2"}) {
       std::string name = option.substr(2, option.find(' ') - 2);
       std::replace(name.begin(), name.end(), '-', '_');
       std::string run = command + " slider.xml ";
@@ -130,8 +130,7 @@ TEST_F(CliTest, StepsHaveARowEach) {
     int interval = 0;
     int implicit = -1;
     double time = 0, size = 0;
-    ASSERT_EQ(
-        std::sscanf(rows[n].c_str(), "%d,%lf,%lf,%d", &interval, &time, &size, &implicit), 4)
+    ASSERT_EQ(std::sscanf(rows[n].c_str(), "%d,%lf,%lf,%d", &interval, &time, &size, &implicit), 4)
         << rows[n];
     EXPECT_EQ(implicit, 0);
     EXPECT_NEAR(time, end, 1e-12);

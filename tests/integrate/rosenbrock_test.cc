@@ -72,7 +72,8 @@ TEST(Rodas4p, IsStableWherePerturbationsDoNotGrow) {
   }
   const auto R = [&](std::complex<double> z) {
     const Eigen::MatrixXcd I = Eigen::MatrixXcd::Identity(n, n);
-    return std::abs(1.0 + z * (b * (I - z * beta).partialPivLu().solve(Eigen::VectorXcd::Ones(n)))(0));
+    return std::abs(1.0 +
+                    z * (b * (I - z * beta).partialPivLu().solve(Eigen::VectorXcd::Ones(n)))(0));
   };
   for (double y = -3; y < 5; y += 0.05) {
     EXPECT_LE(R({0, std::pow(10, y)}), 1 + 1e-12);
@@ -87,10 +88,15 @@ struct Evaluated {
       : workspace(scene.model.impl()), method(scene.model.impl(), *workspace) {
     EvaluationTimes times;
     x = scene.x;
-    method.begin({.time = 0, .qpos = x.qpos, .qvel = x.qvel, .act = x.act, .qacc = {}, .act_dot = {}},
-                 {.begin = 0, .end = 1, .ctrl = scene.ctrl, .ctrl_end = {}, .qfrc_applied = {},
-                  .xfrc_applied = {}},
-                 0);
+    method.begin(
+        {.time = 0, .qpos = x.qpos, .qvel = x.qvel, .act = x.act, .qacc = {}, .act_dot = {}},
+        {.begin = 0,
+         .end = 1,
+         .ctrl = scene.ctrl,
+         .ctrl_end = {},
+         .qfrc_applied = {},
+         .xfrc_applied = {}},
+        0);
     EXPECT_TRUE(method.place(0) && method.evaluate(0, times));
   }
   State x;
@@ -119,7 +125,8 @@ TEST_P(FieldJacobianZoo, MatchesTheOracle) {
   // what the differences of the oracle leave
   EXPECT_LT((a[0] - a[1]).cwiseAbs().maxCoeff(), 2e-5 * std::max(1.0, a[1].cwiseAbs().maxCoeff()));
   if (w[0].size() > 0) {
-    EXPECT_LT((w[0] - w[1]).cwiseAbs().maxCoeff(), 1e-6 * std::max(1.0, w[1].cwiseAbs().maxCoeff()));
+    EXPECT_LT((w[0] - w[1]).cwiseAbs().maxCoeff(),
+              1e-6 * std::max(1.0, w[1].cwiseAbs().maxCoeff()));
   }
 }
 

@@ -161,8 +161,7 @@ TEST(ModelOptions, RungeKuttaOptionsNeedARungeKuttaMethod) {
   ModelOptions o;
   o.adaptive.stepping.rtol = 1e-3;
   o.adaptive.events = false;
-  EXPECT_NE(message(o).find("rtol, events are for diffmj's Runge-Kutta methods"),
-            std::string::npos)
+  EXPECT_NE(message(o).find("rtol, events are for diffmj's Runge-Kutta methods"), std::string::npos)
       << message(o);
   // by name also where the value is the default
   EXPECT_NE(by_name({{"integrator", std::string("RK4")}, {"rtol", 1e-6}}).find("'RK4'"),
