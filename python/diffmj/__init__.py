@@ -43,6 +43,7 @@ from ._cost import (  # noqa: E402
     JointVelocity,
     Orientation,
     OwnCost,
+    Reference,
     SensorValue,
     SiteDistance,
     Term,
@@ -66,6 +67,7 @@ from ._errors import (  # noqa: E402
 from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
 from ._inputs import State  # noqa: E402
+from ._mpc import MpcPlan, MpcRun, run_mpc  # noqa: E402
 from ._options import (  # noqa: E402
     Bosh3,
     Dopri5,
@@ -81,7 +83,7 @@ from ._options import (  # noqa: E402
     Tsit5,
 )
 from ._parametric import ParametricSimulator  # noqa: E402
-from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
+from ._plan import Plan, PlanIteration, Planner  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
@@ -152,6 +154,7 @@ __all__ = [
     "Planner",
     "Ralston",
     "Recording",
+    "Reference",
     "RolloutError",
     "RungeKutta",
     "Segment",
