@@ -69,6 +69,7 @@ from ._identify import identify  # noqa: E402
 from ._inputs import State  # noqa: E402
 from ._mpc import MpcPlan, MpcRun, run_mpc  # noqa: E402
 from ._options import (  # noqa: E402
+    Auto,
     Bosh3,
     Dopri5,
     Dopri8,
@@ -76,6 +77,7 @@ from ._options import (  # noqa: E402
     Heun,
     Midpoint,
     Ralston,
+    Rodas4p,
     RungeKutta,
     Smooth,
     SmoothBackward,
@@ -155,6 +157,7 @@ __all__ = [
     "Ralston",
     "Recording",
     "Reference",
+    "Rodas4p",
     "RolloutError",
     "RungeKutta",
     "Segment",

@@ -86,6 +86,7 @@ class Recorded:
                 IntegratorRecord(
                     time=x.time,
                     first_step=x.first_step,
+                    implicit=x.implicit.astype(bool),
                     accepted=x.naccepted,
                     rejected=x.nrejected,
                     evaluations=x.nevaluation,

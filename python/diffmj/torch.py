@@ -27,7 +27,7 @@ except ImportError as error:
         "diffmj.torch needs PyTorch: pip install 'diffmj[torch]', or pip install torch"
     ) from error
 
-from . import _diffmj
+from . import _diffmj, _torch_operators
 from ._array_function import INPUTS, NGRADIENT, ArrayFunction, RolloutBase, State, StepBase
 from ._errors import InputError, OutOfMemoryError
 from ._torch_autograd import RolloutEager, RolloutFunction, is_eager
@@ -36,9 +36,7 @@ from ._torch_operators import (
     gradient_places,
     numbers,
     placed,
-    pullback_call,
     rollout,
-    rollout_call,
 )
 
 __all__ = ["Rollout", "State", "Step"]
@@ -154,7 +152,11 @@ class _Function(ArrayFunction):
             raise OutOfMemoryError(f"rollout: {error}") from error
         arrays = placed(tensors, given, len(INPUTS) + len(self.params))
         flat = [x.numpy().reshape(-1) for x in out]
-        setattr(out[-1], _KEPT, rollout_call(self.array, nstep, arrays, flat, keep_rollout))
+        setattr(
+            out[-1],
+            _KEPT,
+            _torch_operators.rollout_call(self.array, nstep, arrays, flat, keep_rollout),
+        )
         return out
 
     def pull(
@@ -174,7 +176,9 @@ class _Function(ArrayFunction):
         arrays.append(numbers(tape))
         arrays += placed(cotangents, outputs, len(self.outputs))
         gradients = placed(out, gradient_places(given, wanted), NGRADIENT + nparam)
-        pullback_call(self.array, nstep, arrays, gradients, getattr(tape, _KEPT, None))
+        _torch_operators.pullback_call(
+            self.array, nstep, arrays, gradients, getattr(tape, _KEPT, None)
+        )
         return out
 
     def evaluate(

@@ -9,6 +9,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/input_differences.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/sensors/sensors.h"
 #include "stages/vector_field.h"
 
@@ -144,7 +145,7 @@ void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, C
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       move();
-      mj_forward(CollidingModel(m), d);
+      forward_with_onset(CollidingModel(m), d, impl.options.adaptive.onset);
     });
     const ColliderScope scope(nullptr);
     mj_call("mj_sensorAcc", [&] { evaluate_sensors(m, d); });

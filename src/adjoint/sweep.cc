@@ -45,7 +45,7 @@ class RolloutSweep {
                         (!cotangents.params.empty() && !cotangents.sensordata.empty());
     poses_with_step_ = step_takes_poses(impl_) && !oracle;
     if (!model.is_adaptive()) return;
-    const bool backsolve = model.options().adaptive.adjoint == Adjoint::kBacksolve;
+    const bool backsolve = model.options().adjoint() == Adjoint::kBacksolve;
     if (!backsolve) steps_.emplace(model, t, workspace);
     continuous_.emplace(model, t, bar_, backsolve ? nullptr : &*steps_, workspace);
   }
@@ -128,7 +128,7 @@ class RolloutSweep {
       step_pullback(impl_, step_input(t_, i), row(t_.qacc, i, t_.nv), bar_, workspace_);
       return true;
     }
-    if (model_.options().adaptive.adjoint != Adjoint::kDiscrete) {
+    if (model_.options().adjoint() != Adjoint::kDiscrete) {
       return continuous_->interval(i, bar_, stop);
     }
     ContinuousAdjoint* corners = impl_.tableau->embedded_order > 0 ? &*continuous_ : nullptr;

@@ -15,6 +15,7 @@
 #include "stages/acceleration/tendon_armature.h"
 #include "stages/position/collision.h"
 #include "stages/position/constraint_jacobian.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/position/constraint_rows.h"
 #include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
@@ -385,6 +386,7 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   workspace.constraint.violation.clear();
+  workspace.constraint.onset = impl.options.adaptive.onset;
   mj_call("the stages of a step", [&] {
     evaluate_poses(m, in, d);
     if (constrained) {
@@ -399,6 +401,7 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
         if (has_noslip(m)) mj_island(m, d);
         mj_projectConstraint(m, d);
       }
+      apply_constraint_onset(d, impl.options.adaptive.onset);
     }
     if (m->nactuator > 0) mj_transmission(m, d);
     if (constrained && has_noslip(m)) {

@@ -8,6 +8,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/probes.h"
 #include "stages/sensors/sensors.h"
 
@@ -30,8 +31,11 @@ constexpr double kFreeParameterStep = 1e-4;
 
 enum class From { kPosition, kVelocity, kActuation };  // the first stage an input moves
 
-void run_stages(const mjModel* m, mjData* d, From from) {
-  if (from <= From::kPosition) mj_fwdPosition(CollidingModel(m), d);
+void run_stages(const mjModel* m, double onset, mjData* d, From from) {
+  if (from <= From::kPosition) {
+    mj_fwdPosition(CollidingModel(m), d);
+    apply_constraint_onset(d, onset);
+  }
   if (from <= From::kVelocity) mj_fwdVelocity(m, d);
   mj_fwdActuation(m, d);
   mj_fwdAcceleration(m, d);
@@ -109,7 +113,7 @@ void read_sensors(const StageModel& impl, const mjModel* m, CVec qacc, CVec f, m
 bool evaluate(const StageModel& impl, const mjModel* m, const OracleProblem& problem, From from,
               ProbeOutputs& out, Workspace& workspace) {
   mjData* d = workspace.data.get();
-  mj_call("mj_fwdPosition", [&] { run_stages(m, d, from); });
+  mj_call("mj_fwdPosition", [&] { run_stages(m, impl.options.adaptive.onset, d, from); });
 
   workspace.probes.y.resize(static_cast<size_t>(d->nefc));
   workspace.probes.f.resize(static_cast<size_t>(d->nefc));
@@ -226,7 +230,7 @@ void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& wor
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] {
     write_input(m, d, in);
-    run_stages(m, d, From::kPosition);
+    run_stages(m, impl.options.adaptive.onset, d, From::kPosition);
     if (in.suppression) in.suppression->suppress(d, true);
   });
 }
@@ -476,7 +480,7 @@ class ParameterDifferences {
         kinetic_bar_(kinetic_energy_cotangent(m_, problem.sensor_bar)) {
     mj_call("mj_fwdPosition", [&] {
       write_input(m_, d_, problem.in);
-      run_stages(m_, d_, From::kPosition);
+      run_stages(m_, impl.options.adaptive.onset, d_, From::kPosition);
     });
     workspace.probes.rows.set_base(d_);
     evaluate(impl, m_, problem, From::kActuation, workspace.probes.base, workspace);

@@ -10,6 +10,7 @@
 #include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/surrogate_field.h"
 
 namespace diffmj {
@@ -117,6 +118,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       mj_fwdPosition(CollidingModel(m), d);
+      apply_constraint_onset(d, impl.options.adaptive.onset);
       lap(times.position);
       mj_fwdVelocity(m, d);
       if (in.suppression) in.suppression->suppress(d, true);

@@ -78,8 +78,8 @@ Workspace::Workspace(const CompiledModel& model, size_t nplace)
 void Workspace::Stage::resize(const CompiledModel& model) {
   const auto nv = static_cast<size_t>(model.nv), na = static_cast<size_t>(model.na);
   qpos.resize(static_cast<size_t>(model.nq));
-  for (auto* x : {&qvel, &qacc, &u, &k}) x->resize(nv);
-  for (auto* x : {&act, &act_dot}) x->resize(na);
+  for (auto* x : {&qvel, &qacc, &u, &k, &dq, &dv}) x->resize(nv);
+  for (auto* x : {&act, &act_dot, &dw}) x->resize(na);
   ctrl.resize(static_cast<size_t>(model.nu));
 }
 

@@ -41,6 +41,7 @@ class Workspace {
     std::vector<Violation> violation;  // nefc: of contacts from distance; empty: pos - margin, 1
     std::vector<double> J_lambda;      // nefc
     std::vector<ContactBar> contacts;  // ncon: what other stages leave; empty: nothing
+    double onset = 0;  // [m or rad] over which contacts and limits set in (constraint_onset.h)
   } constraint;
   CfdScratch cfd;
   Projection projection;
@@ -74,7 +75,8 @@ class Workspace {
   struct Stage {
     std::vector<double> qpos, qvel, act, qacc, act_dot;  // nq, nv, na, nv, na
     std::vector<double> u, k;                            // nv: position increment, slope
-    std::vector<double> ctrl;                            // nu
+    std::vector<double> dq, dv, dw;  // nv, nv, na: of a linearly implicit method, instead of rates
+    std::vector<double> ctrl;        // nu
     int nefc = 0, ncon = 0;
     size_t active = 0;  // which constraints carry force, as a hash (mj/active_set.h)
     MjDataPtr data;     // of RK4; made when first needed

@@ -8,6 +8,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/cfd/law.h"
 #include "stages/cfd/pairs.h"
+#include "stages/position/constraint_onset.h"
 
 namespace diffmj {
 namespace {
@@ -131,7 +132,8 @@ class Parameters {
     if (law && r > 0) {
       cfd_impedance_pullback(*law, solimp, r, I_bar, out.solimp);
     } else {
-      impedance_pullback(solimp, r, I_bar, out.solimp);
+      impedance_pullback(solimp, r, I_bar * constraint_onset(d_, i, workspace_.constraint.onset),
+                         out.solimp);
     }
   }
 
