@@ -110,6 +110,7 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 
 # without Warning: "from diffmj import *" must not hide Python's own
 __all__ = [
+    "Auto",
     "Bosh3",
     "Cfd",
     "ChatterWarning",

@@ -34,8 +34,8 @@ class RungeKutta:
         events: end steps where a contact or limit becomes active, and include the jump of the
             forces there in the gradient; default true. False is for comparison.
         onset: width [m or rad] over which contacts and limits set in, so that their forces do not
-            jump and no step ends there; default 0: they set in at once, as MuJoCo's do. 1e-5 is for
-            bodies that stand or roll on default contacts.
+            jump and no step ends there; default 0: they set in at once, as MuJoCo's do. 1e-4 is for
+            bodies that stand or roll on default contacts; it must be at least 5 (rtol + atol).
         adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated" solves
             the adjoint equation along their dense output; "backsolve" solves the states backwards
             together with it, which is unstable with damped contacts. `Rodas4p` and `Auto` have

@@ -160,7 +160,7 @@ class RolloutSweep {
   StepBar bar_;
   SensorCotangents sensors_;
   bool poses_with_step_ = false;
-  // of explicit Runge-Kutta methods
+  // of Runge-Kutta methods
   std::optional<ReverseSteps> steps_;
   std::optional<ContinuousAdjoint> continuous_;
 };

@@ -162,7 +162,7 @@ OptionTable<ModelOptions> make_model_table() {
       choice<M>("integrator", DIFFMJ_FIELD(integrator), integrator_names(), integrator_name,
                 integrator_from_name,
                 "the integrator: 'model' keeps that of the model; the others are MuJoCo's or "
-                "explicit Runge-Kutta methods"),
+                "adaptive Runge-Kutta methods; 'auto' is for any robot"),
       choice<M>("gradient_path", DIFFMJ_FIELD(gradient_path), gradient_path_names(),
                 gradient_path_name, gradient_path_from_name,
                 "the fastest way of differentiating a step that the model may take; slower ones "
@@ -310,6 +310,14 @@ void require_consistent(const ModelOptions& options) {
   if (s.max_step < s.min_step) {
     throw InputError("max_step is " + diffmj::number(s.max_step) +
                      ", expected a time that is not below min_step, " + diffmj::number(s.min_step));
+  }
+  // positions of the order of a metre: what is narrower than their errors is not resolved
+  const double narrowest = 5 * (s.rtol + s.atol);
+  if (!o.step && o.onset > 0 && o.onset < narrowest) {
+    throw InputError("onset is " + diffmj::number(o.onset) +
+                     ", expected 0 or a width that the tolerance resolves, at least 5 (rtol + atol) "
+                     "= " +
+                     diffmj::number(narrowest) + "; use a larger onset or a smaller tolerance");
   }
   const double rtol = o.adjoint_rtol.value_or(s.rtol), atol = o.adjoint_atol.value_or(s.atol);
   if (!o.step && options.adjoint() != Adjoint::kDiscrete && rtol + atol == 0) {

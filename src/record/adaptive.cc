@@ -238,7 +238,7 @@ class AdaptiveRollout {
                      std::to_string(i) +
                      ": a jump of the forces is there, or the tolerance is below rounding; use a "
                      "larger tolerance, a smaller min_step, or let contacts set in over a width "
-                     "(onset=1e-5)";
+                     "(onset=1e-4)";
         return false;
     }
     return false;
@@ -432,13 +432,13 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
   if (!model.is_adaptive()) {
     throw InputError(who + ": steps_of is given, but integrator " +
                      integrator_name(model.integrator()) +
-                     " makes steps of one size; use an explicit Runge-Kutta method");
+                     " makes steps of one size; use an adaptive integrator such as auto");
   }
   if (steps_of->nstep != nstep ||
       steps_of->integrator.first_step.size() != static_cast<size_t>(nstep) + 1) {
     throw InputError(who + ": steps_of has " + std::to_string(steps_of->nstep) +
                      " intervals, expected nstep = " + std::to_string(nstep) +
-                     " of an explicit Runge-Kutta method");
+                     " of an adaptive integrator");
   }
   // a model with other parameters is what differences in parameters need; another model is a
   // mistake

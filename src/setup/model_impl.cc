@@ -109,7 +109,6 @@ void ModelImpl::choose_cfd() {
 void ModelImpl::require_onset() const {
   if (options.adaptive.onset == 0) return;
   const char* obstacle = nullptr;
-  if (mj()->opt.solver == mjSOL_PGS) obstacle = "its solver is PGS; use Newton or CG";
   if (mj()->opt.noslip_iterations > 0) obstacle = "it has a no-slip pass; set noslip_iterations to 0";
   if (cfd) obstacle = "contacts from distance have a width of their own; leave cfd out";
   if (obstacle) {

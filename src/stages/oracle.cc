@@ -228,6 +228,7 @@ void contract(const OracleMultipliers& w, CVec sensor_bar, const ProbeOutputs& o
 void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
+  workspace.constraint.onset = impl.options.adaptive.onset;
   mj_call("mj_fwdPosition", [&] {
     write_input(m, d, in);
     run_stages(m, impl.options.adaptive.onset, d, From::kPosition);

@@ -109,6 +109,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
     last = now;
   };
   times.count++;
+  workspace.constraint.onset = impl.options.adaptive.onset;
   if (cfd_forward(impl)) {
     surrogate_field(impl, in, in.qacc_warmstart, workspace);
     lap(times.constraint);

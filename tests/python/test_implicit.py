@@ -207,10 +207,12 @@ def test_onset_of_parameters(name, index, size):
 
 
 def test_onset_is_refused_where_it_cannot_be():
-    pgs = (BOX % 0.1).replace("<worldbody>", '<option solver="PGS"/><worldbody>')
-    with pytest.raises(diffmj.UnsupportedError, match="solver is PGS"):
-        diffmj.Simulator(pgs, integrator="auto", onset=1e-5)
+    noslip = (BOX % 0.1).replace("<worldbody>", '<option noslip_iterations="3"/><worldbody>')
+    with pytest.raises(diffmj.UnsupportedError, match="onset .* no-slip pass"):
+        diffmj.Simulator(noslip, integrator="auto", onset=1e-5)
     with pytest.raises(diffmj.InputError, match="onset"):
         diffmj.Simulator(BOX % 0.1, onset=1e-5)
+    with pytest.raises(diffmj.InputError, match=r"onset is 1e-05, .* at least 5 \(rtol \+ atol\)"):
+        diffmj.Simulator(BOX % 0.1, integrator="auto", onset=1e-5, rtol=1e-5)
     with pytest.raises(diffmj.InputError, match="onset is -1"):
         diffmj.Simulator(BOX % 0.1, integrator="auto", onset=-1)
