@@ -17,7 +17,7 @@ from . import _diffmj
 from ._arrays import Array, to_threads
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
-from ._option_values import filled, to_pair
+from ._option_values import did_you_mean, filled, to_pair
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
@@ -140,7 +140,10 @@ def identify(
     if method is None:
         method = options.method
     if method not in _METHODS:
-        raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
+        raise InputError(
+            f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}"
+            + did_you_mean(method, _METHODS)
+        )
     if pool is not None and method == "lm":
         raise InputError(
             f"{who}: method 'lm' runs on threads; use 'adam' or 'lbfgs' with a pool, or leave the "
@@ -279,7 +282,9 @@ def _bounds(
     for key, value in (bounds or {}).items():
         matches = [name for name in names if name == key or name.startswith(f"{key}[")]
         if not matches:
-            raise InputError(f"{who}: bounds has '{key}', expected names among {names}")
+            raise InputError(
+                f"{who}: bounds has '{key}', expected names among {names}{did_you_mean(key, names)}"
+            )
         try:
             low, high = (float(x) for x in value)
         except (TypeError, ValueError):

@@ -16,6 +16,7 @@ from . import _diffmj
 from ._arrays import Array, to_threads
 from ._errors import InputError
 from ._field_values import common_size
+from ._option_values import did_you_mean
 from ._simulator import Simulator
 from ._trajectory import Trajectory
 
@@ -244,7 +245,10 @@ class ParametricSimulator:
             # an attribute of several numbers, or the only one of them
             matches = [i for i, x in enumerate(names) if x == name or x.startswith(f"{name}[")]
             if not matches:
-                raise InputError(f"{who}: there is no parameter '{name}'; there are {names}")
+                raise InputError(
+                    f"{who}: there is no parameter '{name}'; there are {names}"
+                    + did_you_mean(name, names)
+                )
             n = len(matches)
             numbers = np.asarray(value, dtype=float)
             if numbers.ndim == 1 and n == 1 and len(numbers) > 1:

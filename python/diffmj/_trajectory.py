@@ -15,6 +15,7 @@ from ._arrays import Array, require_finite, to_array, to_index
 from ._cfd import warn_capped
 from ._errors import InputError
 from ._linearize import Tangents
+from ._option_values import did_you_mean
 from ._records import ConstraintForces, Contact, Event, Gradient, IntegratorRecord
 from ._warnings import Warning, to_warnings
 
@@ -441,6 +442,7 @@ class Trajectory:
             if name not in _ROWS:
                 raise InputError(
                     f"backward: there is no {name!r}, expected names among {', '.join(_ROWS)}"
+                    + did_you_mean(name, _ROWS)
                 )
         given["sensordata"] = self._sensor_cotangents(sensordata)
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
@@ -653,6 +655,7 @@ class Trajectory:
             if name not in _ROWS:
                 raise InputError(
                     f"backward: final has {name!r}, expected names among {', '.join(_ROWS)}"
+                    + did_you_mean(name, _ROWS)
                 )
         given = dict(final)
         given["sensordata"] = self._sensor_cotangents(given.get("sensordata"), final=True)
