@@ -6,6 +6,7 @@ set(DIFFMJ_MUJOCO_ROOTS "" CACHE STRING "MuJoCos of further releases that a whee
 include(ExternalProject)
 
 set(number 0)
+string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
 set(previous _diffmj diffmj_cli)
 foreach(root IN LISTS DIFFMJ_MUJOCO_ROOTS)
   math(EXPR number "${number} + 1")
@@ -22,6 +23,7 @@ foreach(root IN LISTS DIFFMJ_MUJOCO_ROOTS)
       "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
       "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}"
       "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS}"
+      "-DCMAKE_CXX_FLAGS_${config}=${CMAKE_CXX_FLAGS_${config}}"
       "-DDIFFMJ_PYTHON=${DIFFMJ_PYTHON}"
       -DDIFFMJ_BUILD_CLI=ON
       -DDIFFMJ_BUILD_PYTHON=ON

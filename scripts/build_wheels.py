@@ -4,8 +4,9 @@
     build_wheels.py --out dist --work build-wheel python3.11 python3.12 ...
 
 There is one wheel for Python 3.11 and one, with the stable ABI, for all newer ones, which the
-oldest of those given builds. auditwheel names the oldest glibc that a wheel runs on: that of this machine,
-or of the manylinux container that this runs in. MuJoCo's library is not packed; it is the user's.
+oldest of those given builds. auditwheel names the oldest glibc that a wheel runs on: that of this
+machine, or of the manylinux container that this runs in. MuJoCo's library is not packed; it is the
+user's.
 """
 
 import argparse

@@ -131,6 +131,13 @@ class CheckReport:
         warnings: warnings of the rollout, a list of `Warning`.
         nstep: length of the rollout that was checked.
         tolerance: largest relative error of a direction that agrees.
+
+    Examples:
+        >>> report = diffmj.Simulator("pendulum.xml").check(qpos=[0.5])
+        >>> report.passed, report.path
+        (True, 'analytic')
+        >>> print(str(report).splitlines()[0])
+        PASSED: the gradient is right here; 8 of 8 directions agree with differences
     """
 
     passed: bool

@@ -227,7 +227,10 @@ def identify(
         loss=result.loss,
         held_out=None
         if test_objective is None
-        else tuple(test_objective.evaluate(x, False, nthread)[0] for x in (theta, best)),
+        else (
+            test_objective.evaluate(theta, False, nthread)[0],
+            test_objective.evaluate(best, False, nthread)[0],
+        ),
         history=[
             FitIteration(
                 x.iteration, x.loss, dict(zip(names, x.theta, strict=True)), x.seconds, x.nfailed

@@ -64,6 +64,12 @@ class ParametricSimulator:
     invweight0, ...): dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change. The
     second factor is a central difference of the compiler. If a field changes and acts on the motion
     but has no gradient, an error names it.
+
+    Examples:
+        >>> family = diffmj.ParametricSimulator("pendulum.xml", {"hinge/damping": 0.2})
+        >>> traj = family.at({"hinge/damping": 0.3}).rollout(qpos=[0.5], nstep=50)
+        >>> list(family.backward(traj, final={"qpos": [1.0]}))
+        ['hinge/damping[0]']
     """
 
     def __init__(
@@ -218,7 +224,7 @@ class ParametricSimulator:
             return self._family.mjcf(self._theta("mjcf", values))
         spec = self._spec(values)
         spec.compile()  # only a model that compiles is written
-        return spec.to_xml()
+        return str(spec.to_xml())
 
     def _jacobian_at(self, theta: Array) -> Any:
         key = theta.tobytes()

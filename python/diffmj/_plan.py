@@ -110,9 +110,12 @@ class Plan:
 class Planner:
     """Plans for a simulator's model. The last plan is the warm start of the next one.
 
-    planner = diffmj.Planner(sim, cost, method="hybrid", horizon=128, knots=16, samples=32)
-    plan = planner.plan(qpos, qvel, act)
-    plan.ctrl, plan.cost, plan.history
+    Examples:
+        >>> sim = diffmj.Simulator("pendulum.xml")
+        >>> cost = diffmj.Cost([diffmj.JointPosition(["hinge"], target=[0.3])])
+        >>> plan = diffmj.Planner(sim, cost, method="ilqr", horizon=30).plan()
+        >>> plan.ctrl.shape, plan.cost < plan.history[0].cost
+        ((30, 1), True)
     """
 
     def __init__(
@@ -417,7 +420,7 @@ class MpcRun:
     message: str
     _run: _diffmj.MpcRun = field(repr=False)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, with all bits.
 
         Raises:
@@ -426,7 +429,7 @@ class MpcRun:
         self._run.save(os.fspath(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> MpcRun:
+    def load(cls, path: str | os.PathLike[str]) -> MpcRun:
         """Reads what `save` wrote.
 
         Raises:

@@ -49,6 +49,10 @@ _STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter",
 def parameter_names() -> list[str]:
     """Fields of mjModel that have a gradient: "body_mass", "opt.gravity", ... `Trajectory.backward`
     takes them as `params`.
+
+    Examples:
+        >>> "geom_friction" in diffmj.parameter_names()
+        True
     """
     return _diffmj.parameter_names()
 
@@ -57,6 +61,14 @@ class Trajectory:
     """The record of `Simulator.rollout`. With a batch, B is the first dimension of every array,
     and the rows that a failed rollout did not reach are NaN. Arrays are read-only: they are what
     `backward` reads.
+
+    Examples:
+        >>> sim = diffmj.Simulator("pendulum.xml")
+        >>> sim.rollout(qpos=[0.5], nstep=100).qpos.shape
+        (101, 1)
+        >>> batch = sim.rollout(qpos=[[0.1], [0.2], [0.3]], nstep=100)
+        >>> batch.batch, batch.qpos.shape
+        (3, (3, 101, 1))
     """
 
     def __init__(
