@@ -26,9 +26,9 @@ simulation unchanged:
 
 from ._require_mujoco import require_mujoco as _require_mujoco
 
-_require_mujoco()  # before the extension is loaded: it must not meet another version's structs
+__path__.insert(0, _require_mujoco())  # where the extension for the installed MuJoCo is
 
-from . import _diffmj  # noqa: E402
+from . import _diffmj as _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._cost import (  # noqa: E402

@@ -63,7 +63,7 @@ def _numbers(who: str, name: str, value: Any, size: int | None = None) -> list[f
     if array.ndim != 1 or (size is not None and array.size != size):
         expected = "one dimension" if size is None else f"({size},)"
         raise InputError(f"{who}: {name} has shape {array.shape}, expected {expected}")
-    return array.tolist()
+    return [float(x) for x in array]
 
 
 def _names(value: str | Sequence[str] | None) -> list[str]:
@@ -334,9 +334,10 @@ class CostBatch:
 
     def __getattr__(self, name: str) -> Array:
         try:
-            return self.__dict__["arrays"][name]
+            array: Array = self.__dict__["arrays"][name]
         except KeyError:
             raise AttributeError(name) from None
+        return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,10 +420,13 @@ class OwnCost:
 class Cost:
     """A sum of terms.
 
-    cost = diffmj.Cost([
-        diffmj.SiteDistance("ball", "goal", norm="huber", scale=0.05, terminal=1.0),
-        diffmj.ControlEffort(weight=1e-3),
-    ])
+        cost = diffmj.Cost([
+            diffmj.SiteDistance("ball", "goal", norm="huber", scale=0.05, terminal=1.0),
+            diffmj.ControlEffort(weight=1e-3),
+        ])
+
+    Each term adds its weight times the mean of its norm over the steps, and `terminal` times its
+    norm at the last state.
     """
 
     terms: Sequence[Term | OwnCost] = field()

@@ -18,7 +18,7 @@ from ._arrays import Array, to_threads
 from ._cfd import warn_capped
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
-from ._option_values import filled, to_pair
+from ._option_values import did_you_mean, filled, to_pair
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
@@ -141,7 +141,10 @@ def identify(
     if method is None:
         method = options.method
     if method not in _METHODS:
-        raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
+        raise InputError(
+            f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}"
+            + did_you_mean(method, _METHODS)
+        )
     if pool is not None and method == "lm":
         raise InputError(
             f"{who}: method 'lm' runs on threads; use 'adam' or 'lbfgs' with a pool, or leave the "
@@ -226,7 +229,10 @@ def identify(
         loss=result.loss,
         held_out=None
         if test_objective is None
-        else tuple(test_objective.evaluate(x, False, nthread)[0] for x in (theta, best)),
+        else (
+            test_objective.evaluate(theta, False, nthread)[0],
+            test_objective.evaluate(best, False, nthread)[0],
+        ),
         history=[
             FitIteration(
                 x.iteration, x.loss, dict(zip(names, x.theta, strict=True)), x.seconds, x.nfailed
@@ -281,7 +287,9 @@ def _bounds(
     for key, value in (bounds or {}).items():
         matches = [name for name in names if name == key or name.startswith(f"{key}[")]
         if not matches:
-            raise InputError(f"{who}: bounds has '{key}', expected names among {names}")
+            raise InputError(
+                f"{who}: bounds has '{key}', expected names among {names}{did_you_mean(key, names)}"
+            )
         try:
             low, high = (float(x) for x in value)
         except (TypeError, ValueError):

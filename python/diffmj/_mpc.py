@@ -96,7 +96,7 @@ class MpcRun:
     message: str
     _run: _diffmj.MpcRun = field(repr=False)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file, with all bits.
 
         Raises:
@@ -105,7 +105,7 @@ class MpcRun:
         self._run.save(os.fspath(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> MpcRun:
+    def load(cls, path: str | os.PathLike[str]) -> MpcRun:
         """Reads what `save` wrote.
 
         Raises:

@@ -107,9 +107,12 @@ class Plan:
 class Planner:
     """Plans for a simulator's model. The last plan is the warm start of the next one.
 
-    planner = diffmj.Planner(sim, cost, method="hybrid", horizon=128, knots=16, samples=32)
-    plan = planner.plan(qpos, qvel, act)
-    plan.ctrl, plan.cost, plan.history
+    Examples:
+        >>> sim = diffmj.Simulator("pendulum.xml")
+        >>> cost = diffmj.Cost([diffmj.JointPosition(["hinge"], target=[0.3])])
+        >>> plan = diffmj.Planner(sim, cost, method="ilqr", horizon=30).plan()
+        >>> plan.ctrl.shape, plan.cost < plan.history[0].cost
+        ((30, 1), True)
     """
 
     def __init__(

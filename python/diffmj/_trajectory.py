@@ -14,6 +14,7 @@ from ._arrays import Array, require_finite, to_array, to_index
 from ._cfd import warn_capped
 from ._errors import InputError
 from ._linearize import Tangents
+from ._option_values import did_you_mean
 from ._recorded import Recorded
 from ._records import Gradient
 from ._warnings import shown_numbers
@@ -46,6 +47,10 @@ _ROWS: dict[str, tuple[str, ...]] = {
 def parameter_names() -> list[str]:
     """Fields of mjModel that have a gradient: "body_mass", "opt.gravity", ... `Trajectory.backward`
     takes them as `params`.
+
+    Examples:
+        >>> "geom_friction" in diffmj.parameter_names()
+        True
     """
     return _diffmj.parameter_names()
 
@@ -54,6 +59,14 @@ class Trajectory(Recorded):
     """The record of `Simulator.rollout`. With a batch, B is the first dimension of every array,
     and the rows that a failed rollout did not reach are NaN. Arrays are read-only: they are what
     `backward` reads.
+
+    Examples:
+        >>> sim = diffmj.Simulator("pendulum.xml")
+        >>> sim.rollout(qpos=[0.5], nstep=100).qpos.shape
+        (101, 1)
+        >>> batch = sim.rollout(qpos=[[0.1], [0.2], [0.3]], nstep=100)
+        >>> batch.batch, batch.qpos.shape
+        (3, (3, 101, 1))
     """
 
     def backward(
@@ -169,6 +182,7 @@ class Trajectory(Recorded):
             if name not in _ROWS:
                 raise InputError(
                     f"backward: there is no {name!r}, expected names among {', '.join(_ROWS)}"
+                    + did_you_mean(name, _ROWS)
                 )
         given["sensordata"] = self._sensor_cotangents(sensordata)
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
@@ -381,6 +395,7 @@ class Trajectory(Recorded):
             if name not in _ROWS:
                 raise InputError(
                     f"backward: final has {name!r}, expected names among {', '.join(_ROWS)}"
+                    + did_you_mean(name, _ROWS)
                 )
         given = dict(final)
         given["sensordata"] = self._sensor_cotangents(given.get("sensordata"), final=True)

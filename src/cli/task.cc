@@ -171,9 +171,10 @@ CostTerm read_term(const fs::path& folder, Section s) {
     const TargetEntry to = target(s, folder);
     out.of = SensorValue{s.text("sensor"), to.target, to.over_time};
   } else {
-    throw InputError(s.where() + ": term is '" + term +
-                     "', expected distance, orientation, joint_position, joint_velocity, velocity, "
-                     "control_effort, control_rate, force_effort or sensor");
+    const std::vector<std::string> known = {"distance",       "orientation",  "joint_position",
+                                            "joint_velocity", "velocity",     "control_effort",
+                                            "control_rate",   "force_effort", "sensor"};
+    throw InputError(s.where() + ": " + unknown_name("term", term, known));
   }
   out.norm = norm_from_name(s.get_or("norm", std::string(norm_name(out.norm)), &Section::text));
   out.scale = s.get_or("scale", out.scale, &Section::number);
@@ -222,7 +223,12 @@ PlanOptions read_plan(Section s) {
 
 }  // namespace
 
-const char* const kTaskExample = R"(A task file. Only model and one [[cost]] are required:
+const char* const kTaskExample = R"(Examples:
+  diffmj plan task.toml
+  diffmj plan task.toml --planner ilqr --out run/ --no-film
+  diffmj plan task.toml --resume
+
+A task file. Only model and one [[cost]] are required:
 
   model = "arm.xml"                # paths are relative to this file
   out = "run"                      # folder for report.html, run.json, states.csv and run.checkpoint

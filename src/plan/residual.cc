@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/names.h"
 #include "base/rotation.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
 #include "plan/reference.h"
@@ -323,7 +325,7 @@ int element_id(const std::string& who, const Model& model, int type, const std::
   const mjModel* m = model.mj();
   const int id = mj_name2id(m, type, name.c_str());
   if (id >= 0) return id;
-  std::string known;
+  std::vector<std::string> known;
   const int count = type == mjOBJ_SITE    ? model.nsite()
                     : type == mjOBJ_BODY  ? model.nbody()
                     : type == mjOBJ_GEOM  ? model.ngeom()
@@ -331,10 +333,11 @@ int element_id(const std::string& who, const Model& model, int type, const std::
                                           : static_cast<int>(m->nactuator);
   for (int i = 0; i < count; i++) {
     const char* other = mj_id2name(m, type, i);
-    if (other && *other) known += (known.empty() ? "" : ", ") + std::string(other);
+    if (other && *other) known.emplace_back(other);
   }
   throw InputError(who + ": the model has no " + mju_type2Str(type) + " '" + name + "'" +
-                   (known.empty() ? "; none of them has a name" : "; it has " + known));
+                   (known.empty() ? "; none of them has a name" : "; it has " + joined(known)) +
+                   did_you_mean(name, known));
 }
 
 std::unique_ptr<Residual> make_residual(const std::string& who, const Model& model,

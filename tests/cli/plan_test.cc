@@ -86,7 +86,7 @@ TEST_F(PlanTest, TheSameSeedGivesTheSameRun) {
 }
 
 TEST_F(PlanTest, NamesWhatIsWrong) {
-  expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term is 'dist', expected");
+  expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term 'dist' is not known");
   expect_refused("body:cart", "body:car", "the model has no body 'car'");
   expect_refused("body:cart", "cart", "of is \"cart\", expected \"site:NAME\"");
   expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
