@@ -1,4 +1,4 @@
-// Options of the explicit Runge-Kutta methods: step control, interpolation of controls, adjoints.
+// Options of diffmj's Runge-Kutta methods: step control, interpolation of controls, adjoints.
 #ifndef DIFFMJ_ADAPTIVE_H_
 #define DIFFMJ_ADAPTIVE_H_
 
@@ -45,7 +45,11 @@ struct AdaptiveOptions {
   // Whether steps end where a contact or limit becomes active, and adjoints include the term for
   // the jump of the forces there (docs/gradients.md).
   bool events = true;
-  Adjoint adjoint = Adjoint::kDiscrete;
+  // [m or rad] Width over which contacts and limits set in, so that their forces do not jump and no
+  // step ends there. 0: they set in at once, as MuJoCo's do. For bodies at rest on default contacts.
+  double onset = 0;
+  // None: kDiscrete of the explicit methods, kInterpolated of rodas4p and auto, which have no other.
+  std::optional<Adjoint> adjoint = {};
   // How many states inside the rollout may be kept for the backward pass; the others are
   // recomputed. None: every step is kept with its Runge-Kutta stages. kBacksolve keeps none.
   std::optional<int> checkpoints = {};

@@ -16,8 +16,9 @@
 
 namespace diffmj {
 
-// MuJoCo's integrators (kModel keeps that of the model), then explicit Runge-Kutta methods, which
-// are adaptive except for the first.
+// MuJoCo's integrators (kModel keeps that of the model), then Runge-Kutta methods of diffmj, which
+// are adaptive except for the first: explicit ones, the linearly implicit kRodas4p, and kAuto, which
+// is kTsit5 and, where its stability would limit steps, kRodas4p.
 enum class Integrator {
   kModel,
   kEuler,
@@ -33,15 +34,20 @@ enum class Integrator {
   kTsit5,
   kDopri5,
   kDopri8,
+  kRodas4p,
+  kAuto,
 };
 
 // "Euler", "RK4", "implicit", "implicitfast", "discrete", "model": MuJoCo's own words; and
-// "explicit_euler", "heun", "midpoint", "ralston", "bosh3", "tsit5", "dopri5", "dopri8".
+// "explicit_euler", "heun", "midpoint", "ralston", "bosh3", "tsit5", "dopri5", "dopri8", "rodas4p",
+// "auto".
 const char* integrator_name(Integrator integrator);
 // The inverse; an InputError lists the valid names and suggests the nearest.
 Integrator integrator_from_name(const std::string& name);
 // Whether it is an explicit Runge-Kutta method of diffmj. MuJoCo's RK4 is not one of them.
 bool is_runge_kutta(Integrator integrator);
+// Of them, whether it makes linearly implicit steps, at least at times.
+bool is_linearly_implicit(Integrator integrator);
 
 // How one step is differentiated (docs/gradients.md).
 enum class GradientPath {
@@ -70,6 +76,9 @@ struct ModelOptions {
   // Options of the explicit Runge-Kutta methods. With another integrator they must keep their
   // defaults.
   AdaptiveOptions adaptive = {};
+
+  // adaptive.adjoint, or the integrator's own.
+  Adjoint adjoint() const;
 
   // Throws InputError that names an option, its value and what is allowed. Models call it when they
   // are made.

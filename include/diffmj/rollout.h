@@ -88,6 +88,7 @@ struct Event {
 struct IntegratorRecord {
   std::vector<double> time;     // [s] where each step began, and where the last one ended
   std::vector<int> first_step;  // nstep + 1: of each interval; the last is the number of steps
+  std::vector<unsigned char> implicit;  // of each step: 1 if it is linearly implicit
   long naccepted = 0, nrejected = 0, nevaluation = 0;
   double smallest_step = 0, largest_step = 0;  // [s], of accepted ones
   std::vector<Event> events;                   // in the order of time

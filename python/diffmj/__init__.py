@@ -43,6 +43,7 @@ from ._cost import (  # noqa: E402
     JointVelocity,
     Orientation,
     OwnCost,
+    Reference,
     SensorValue,
     SiteDistance,
     Term,
@@ -66,7 +67,9 @@ from ._errors import (  # noqa: E402
 from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
 from ._inputs import State  # noqa: E402
+from ._mpc import MpcPlan, MpcRun, run_mpc  # noqa: E402
 from ._options import (  # noqa: E402
+    Auto,
     Bosh3,
     Dopri5,
     Dopri8,
@@ -74,6 +77,7 @@ from ._options import (  # noqa: E402
     Heun,
     Midpoint,
     Ralston,
+    Rodas4p,
     RungeKutta,
     Smooth,
     SmoothBackward,
@@ -81,7 +85,7 @@ from ._options import (  # noqa: E402
     Tsit5,
 )
 from ._parametric import ParametricSimulator  # noqa: E402
-from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
+from ._plan import Plan, PlanIteration, Planner  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
@@ -106,6 +110,7 @@ mujoco_version: str = _diffmj.mujoco_version_compiled()
 
 # without Warning: "from diffmj import *" must not hide Python's own
 __all__ = [
+    "Auto",
     "Bosh3",
     "Cfd",
     "ChatterWarning",
@@ -152,6 +157,8 @@ __all__ = [
     "Planner",
     "Ralston",
     "Recording",
+    "Reference",
+    "Rodas4p",
     "RolloutError",
     "RungeKutta",
     "Segment",

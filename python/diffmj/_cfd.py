@@ -84,13 +84,8 @@ class Cfd:
         return out
 
 
-def warn_capped(capped: int, evaluations: int, stacklevel: int) -> None:
+def warn_capped(counts: _diffmj.CfdCounts, stacklevel: int) -> None:
     """Warns if contacts from distance were left out at some of the states of a backward pass."""
-    if capped:
-        warnings.warn(
-            f"contacts from distance: at {capped} of {evaluations} states there are more than "
-            "max_contacts, and only the nearest were kept; use a larger max_contacts, a smaller "
-            "width, or laws of single geoms",
-            RuntimeWarning,
-            stacklevel=stacklevel,
-        )
+    text = counts.warning()
+    if text:
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, to_threads
+from ._cfd import warn_capped
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
 from ._option_values import did_you_mean, filled, to_pair
@@ -203,6 +204,7 @@ def identify(
         )
     if result.warning and not result.interrupted:
         warnings.warn(result.warning, RuntimeWarning, stacklevel=2)
+    warn_capped(result.cfd, stacklevel=3)
     best = np.array(result.theta)
     moves = np.array(result.moves)
     if errors:
@@ -318,10 +320,12 @@ def _lbfgs(
     history: list[tuple[int, float, list[float], float, int]] = []
     best: list[Any] = [math.inf, theta]
     latest: list[Any] = [math.inf, 0]
+    cfd = [0, 0]
 
     def value(z: Array) -> tuple[float, Array]:
         at = variables.theta(z)
-        loss, gradient, failed = objective.evaluate(at, True, nthread)
+        loss, gradient, failed, counts = objective.evaluate(at, True, nthread)
+        cfd[:] = [sum(x) for x in zip(cfd, counts, strict=True)]
         if loss < best[0]:
             best[:] = [loss, at]
         latest[:] = [loss, failed]
@@ -353,5 +357,10 @@ def _lbfgs(
             raise
         interrupted = True
     return _diffmj.FitResult(
-        np.asarray(best[1]).tolist(), float(best[0]), history, converged, interrupted
+        np.asarray(best[1]).tolist(),
+        float(best[0]),
+        history,
+        converged,
+        interrupted,
+        (cfd[0], cfd[1]),
     )

@@ -17,7 +17,7 @@ from ._option_values import named_values
 
 @dataclass(frozen=True, kw_only=True)
 class RungeKutta:
-    """An explicit Runge-Kutta method with its options; use `Tsit5` or another subclass.
+    """A Runge-Kutta method with its options; use `Auto`, `Tsit5` or another subclass.
 
     `Simulator(model, integrator=diffmj.Tsit5(rtol=1e-8, interval=0.02))`. A rollout of nstep rows
     has nstep intervals, each with as many steps as it needs. None stands for the default.
@@ -33,16 +33,20 @@ class RungeKutta:
             interpolates linearly from each row to the next and holds the last.
         events: end steps where a contact or limit becomes active, and include the jump of the
             forces there in the gradient; default true. False is for comparison.
+        onset: width [m or rad] over which contacts and limits set in, so that their forces do not
+            jump and no step ends there; default 0: they set in at once, as MuJoCo's do. 1e-4 is for
+            bodies that stand or roll on default contacts; it must be at least 5 (rtol + atol).
         adjoint: "discrete" (default) reverses the accepted steps, exactly; "interpolated" solves
             the adjoint equation along their dense output; "backsolve" solves the states backwards
-            together with it, which is unstable with damped contacts.
+            together with it, which is unstable with damped contacts. `Rodas4p` and `Auto` have
+            "interpolated" alone.
         checkpoints: number of states inside the rollout that are kept for the backward pass. The
             steps between them are recomputed, with the same bits. Default: all steps are kept with
             their Runge-Kutta stages.
         adjoint_rtol, adjoint_atol: tolerances of "interpolated" and "backsolve"; default: rtol and
             atol.
         min_step, max_step: bounds of a step [s]; default 1e-12 and none. Adaptive steps also stay
-            within the stability limit of the method, whatever these bounds are.
+            within the stability limit of an explicit method, whatever these bounds are.
         pid: coefficients (p, i, d) of the step controller; default 0.2 0.4 0.
         safety: factor on the step that the controller proposes; default 0.9.
         step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default 0.2 10.
@@ -57,6 +61,7 @@ class RungeKutta:
     interval: float | None = None
     control: str | None = None
     events: bool | None = None
+    onset: float | None = None
     adjoint: str | None = None
     checkpoints: int | None = None
     adjoint_rtol: float | None = None
@@ -69,7 +74,8 @@ class RungeKutta:
 
 
 class Tsit5(RungeKutta):
-    """Tsitouras' method of order 5(4): the first choice. See `RungeKutta` for its options.
+    """Tsitouras' method of order 5(4): the first choice of the explicit ones. See
+    `RungeKutta` for its options.
 
     Examples:
         >>> steps = diffmj.Tsit5(rtol=1e-8, interval=0.02)
@@ -124,6 +130,20 @@ class ExplicitEuler(RungeKutta):
     its options."""
 
     method = "explicit_euler"
+
+
+class Rodas4p(RungeKutta):
+    """Steinebach's linearly implicit method of order 4(3), for stiff motion: its steps have no limit
+    of stability. See `RungeKutta` for its options."""
+
+    method = "rodas4p"
+
+
+class Auto(RungeKutta):
+    """`Tsit5`, and `Rodas4p` where the stability of that would limit steps: for any robot. See
+    `RungeKutta` for its options."""
+
+    method = "auto"
 
 
 @dataclass(frozen=True)

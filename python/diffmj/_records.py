@@ -87,12 +87,13 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class IntegratorRecord:
-    """The steps of an explicit Runge-Kutta method in a rollout; `plot_steps` draws them.
+    """The steps of a Runge-Kutta method in a rollout; `plot_steps` draws them.
 
     Attributes:
         time: where each accepted step began, and where the last one ended [s].
         first_step: (nstep + 1,), number of the first step of each interval; the last entry is the
             number of steps.
+        implicit: for each step whether it is linearly implicit: all of `Rodas4p`, some of `Auto`.
         accepted, rejected: number of steps.
         evaluations: number of evaluations of MuJoCo's forward dynamics.
         smallest_step, largest_step: of the accepted ones [s].
@@ -105,6 +106,7 @@ class IntegratorRecord:
 
     time: Array
     first_step: npt.NDArray[np.int32]
+    implicit: npt.NDArray[np.bool_]
     accepted: int
     rejected: int
     evaluations: int

@@ -66,6 +66,7 @@ class Simulator(ModelProperties):
         interval: float | None = None,
         control: str | None = None,
         events: bool | None = None,
+        onset: float | None = None,
         adjoint: str | None = None,
         checkpoints: int | None = None,
         adjoint_rtol: float | None = None,
@@ -85,11 +86,11 @@ class Simulator(ModelProperties):
                 MJCF (.xml), URDF (.urdf) or MJB (.mjb) file; or an MJCF string, which begins with
                 '<'.
             integrator: "model" (default) keeps what the model says; otherwise one of MuJoCo's,
-                "Euler", "RK4", "implicit", "implicitfast" or "discrete"; or an explicit Runge-Kutta
-                method with its options, such as `diffmj.Tsit5(rtol=1e-8, interval=0.02)`. Its name
-                may be given instead ("tsit5", "dopri5", "dopri8", "bosh3", "heun", "midpoint",
-                "ralston", "explicit_euler"), and its options as the keywords from rtol on, which
-                `RungeKutta` explains.
+                "Euler", "RK4", "implicit", "implicitfast" or "discrete"; or a Runge-Kutta method
+                with its options, such as `diffmj.Auto(rtol=1e-6, interval=0.02)`. Its name may be
+                given instead ("auto", "tsit5", "rodas4p", "dopri5", "dopri8", "bosh3", "heun",
+                "midpoint", "ralston", "explicit_euler"), and its options as the keywords from rtol
+                on, which `RungeKutta` explains.
             nthread: threads that a batch runs on; default (also 0): one per core. Results do not
                 depend on it.
             fallback: if the model has a feature that `gradient_path` does not support, take a
@@ -116,8 +117,8 @@ class Simulator(ModelProperties):
 
         Raises:
             InputError: no such file, a model without degrees of freedom, an option that is unknown
-                or out of range, an option of the explicit Runge-Kutta methods with another
-                integrator, or an option that is given both in an object and as a keyword.
+                or out of range, an option of the Runge-Kutta methods with another integrator, or an
+                option that is given both in an object and as a keyword.
             MujocoError: the model does not compile.
             UnsupportedError: the model uses a feature without a derivative, or, with fallback=False
                 or muscle_smoothing > 0, one that `gradient_path` does not support; the message

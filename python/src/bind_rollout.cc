@@ -236,9 +236,10 @@ void bind_rollout(nb::module_& m) {
       .def_ro("grazing", &Event::grazing)
       .def_ro("at_rest", &Event::at_rest);
 
-  nb::class_<IntegratorRecord>(m, "IntegratorRecord", "What an explicit Runge-Kutta method did.")
+  nb::class_<IntegratorRecord>(m, "IntegratorRecord", "What a Runge-Kutta method did.")
       .def_prop_ro("time", integrator_rows(&IntegratorRecord::time), kOwner)
       .def_prop_ro("first_step", integrator_rows(&IntegratorRecord::first_step), kOwner)
+      .def_prop_ro("implicit", integrator_rows(&IntegratorRecord::implicit), kOwner)
       .def_prop_ro("events", [](const IntegratorRecord& x) { return x.events; })
       .def_prop_ro("end_qpos", integrator_rows(&IntegratorRecord::end_qpos), kOwner)
       .def_prop_ro("end_qvel", integrator_rows(&IntegratorRecord::end_qvel), kOwner)

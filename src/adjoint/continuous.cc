@@ -59,7 +59,7 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
     : model_(model),
       impl_(model.impl()),
       trajectory_(trajectory),
-      tableau_(*impl_.tableau),
+      tableau_(impl_.tableau),
       workspace_(workspace),
       steps_(steps),
       mask_(impl_.mj(), impl_.collider()),
@@ -73,15 +73,21 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
     x_.emplace(impl_);
   }
   // a discrete adjoint asks for nonsmooth steps: steps of one size would not do
-  if (!o.step || (o.adjoint == Adjoint::kDiscrete && tableau_.embedded_order > 0)) {
+  const bool discrete = model.options().adjoint() == Adjoint::kDiscrete;
+  if (!o.step || (discrete && tableau_->embedded_order > 0)) {
     StepControl control = o.stepping;
     control.rtol = o.adjoint_rtol.value_or(control.rtol);
     control.atol = o.adjoint_atol.value_or(control.atol);
-    controller_.emplace(control, tableau_.embedded_order);
+    controller_.emplace(control, tableau_->embedded_order);
+    if (impl_.stiff_tableau) {
+      stiff_controller_.emplace(control, impl_.stiff_tableau->embedded_order);
+    }
   }
   const int n = 2 * impl_.nv + impl_.na;
   for (Matrix* x : {&p_, &p_stage_, &p_next_}) x->setZero(1, n);
-  rates_.setZero(static_cast<Eigen::Index>(tableau_.nstage), n);
+  const size_t nstage =
+      std::max(tableau_->nstage, impl_.stiff_tableau ? impl_.stiff_tableau->nstage : 0);
+  rates_.setZero(static_cast<Eigen::Index>(nstage), n);
   warmstart_.assign(static_cast<size_t>(impl_.nv), 0.0);
 }
 
@@ -164,6 +170,10 @@ bool ContinuousAdjoint::along(int n, RungeKutta& loaded, StepBar& bar, StopSigna
   const std::vector<double>& time = trajectory_.integrator.time;
   const auto k = static_cast<size_t>(n);
   along_ = &loaded;
+  if (tableau_ != &loaded.tableau()) knows_first_ = false;
+  tableau_ = &loaded.tableau();
+  x_time_ = std::numeric_limits<double>::quiet_NaN();
+  jacobian_time_ = x_time_;
   step_begin_ = time[k];
   step_size_ = time[k + 1] - time[k];
   for (int j = 0; j < impl_.na; j++) {
@@ -182,23 +192,23 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
     double next = end;
     StepAttempt tried;
     if (controller_) {
-      if (controller_->exhausted(state_)) {
-        fail("max_steps = " + std::to_string(controller_->options().max_steps) +
+      if (controller().exhausted(state_)) {
+        fail("max_steps = " + std::to_string(controller().options().max_steps) +
                  " are made; use a larger max_steps or a larger adjoint_rtol and adjoint_atol",
              t);
       }
-      tried = controller_->attempt(t, end, state_);
+      tried = controller().attempt(t, end, state_);
       if (!tried.last) next = t - tried.h;
     }
     const double h = next - t;
-    const bool finite = attempt(t, h);
+    const bool finite = tableau_->implicit() ? attempt_implicit(t, h) : attempt(t, h);
     if (controller_) {
       double error = std::numeric_limits<double>::quiet_NaN();
       if (finite) {
-        ErrorNorm norm = controller_->error_norm();
+        ErrorNorm norm = controller().error_norm();
         p_stage_.setZero();
-        for (size_t i = 0; i < tableau_.nstage; i++) {
-          p_stage_ += h * tableau_.error[i] * rates_.row(static_cast<Eigen::Index>(i));
+        for (size_t i = 0; i < tableau_->nstage; i++) {
+          p_stage_ += h * tableau_->error[i] * rates_.row(static_cast<Eigen::Index>(i));
         }
         const auto span = [](const Matrix& x) {
           return row_part(x, 0, 0, static_cast<int>(x.cols()));
@@ -207,7 +217,7 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
         if (back_) back_->add_error(norm);
         error = norm.value();
       }
-      switch (controller_->judge(t, tried.h, error, state_)) {
+      switch (controller().judge(t, tried.h, error, state_)) {
         case StepOutcome::kAccepted:
           break;
         case StepOutcome::kRejected:
@@ -226,6 +236,9 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
     } else {
       state_.naccepted++;
     }
+    if (tableau_->implicit() && !integrate_implicit(t, h)) {
+      fail("its numbers are not finite or exceed 1e10; use a smaller tolerance", t);
+    }
     sum_.add_to(bar);
     p_ = p_next_;
     if (back_) {
@@ -233,9 +246,9 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
       x_->follow(*back_, next, false);
     }
     // the last stage is the next step's first
-    knows_first_ = tableau_.fsal && !tableau_.last_stage_can_wait();
+    knows_first_ = !tableau_->implicit() && tableau_->fsal && !tableau_->last_stage_can_wait();
     if (knows_first_) {
-      rates_.row(0) = rates_.row(static_cast<Eigen::Index>(tableau_.nstage) - 1);
+      rates_.row(0) = rates_.row(static_cast<Eigen::Index>(tableau_->nstage) - 1);
       std::swap(first_, stage_);
     }
     t = next;
@@ -247,26 +260,50 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
 bool ContinuousAdjoint::attempt(double t, double h) {
   if (back_) back_->begin(x_->start(), in_, h);
   sum_.clear();
-  const size_t n = tableau_.nstage - (tableau_.last_stage_can_wait() ? 1 : 0);
+  const size_t n = tableau_->nstage - (tableau_->last_stage_can_wait() ? 1 : 0);
   for (size_t i = 0; i < n; i++) {
     Quadrature& quadrature = i == 0 ? first_ : stage_;
     if (back_ && (!back_->place(i) || !back_->evaluate(i, times_))) return false;
     if (i > 0 || !knows_first_) {
       p_stage_ = p_;
       for (size_t j = 0; j < i; j++) {
-        if (tableau_.A[i][j] == 0) continue;
-        p_stage_ += h * tableau_.A[i][j] * rates_.row(static_cast<Eigen::Index>(j));
+        if (tableau_->A[i][j] == 0) continue;
+        p_stage_ += h * tableau_->A[i][j] * rates_.row(static_cast<Eigen::Index>(j));
       }
-      if (!rate(i, t + tableau_.c[i] * h, quadrature)) return false;
+      if (!rate(i, t + tableau_->c[i] * h, quadrature)) return false;
       if (i == 0) knows_first_ = true;
     }
-    if (tableau_.b[i] != 0) sum_.add(-h * tableau_.b[i], quadrature);
+    if (tableau_->b[i] != 0) sum_.add(-h * tableau_->b[i], quadrature);
   }
   p_next_ = p_;
   for (size_t i = 0; i < n; i++) {
-    p_next_ += h * tableau_.b[i] * rates_.row(static_cast<Eigen::Index>(i));
+    p_next_ += h * tableau_->b[i] * rates_.row(static_cast<Eigen::Index>(i));
   }
   return p_next_.allFinite() && (!back_ || back_->place_end());
+}
+
+// x at that time, from the step, in workspace_.between; and the dynamics there
+bool ContinuousAdjoint::evaluate_between(double t) {
+  Workspace::Stage& at = workspace_.between;
+  // stages of an implicit step share times, and its pullbacks leave mjData as it is
+  if (x_time_ == t) return true;
+  if (!along_->place_between((t - step_begin_) / step_size_, at)) return false;
+  if (!along_->evaluate(t, warmstart_, at, times_)) return false;
+  std::copy(at.qacc.begin(), at.qacc.end(), warmstart_.begin());
+  if (keeps_evaluations()) x_time_ = t;
+  return true;
+}
+
+// an activation that does not move, whatever its rate
+bool ContinuousAdjoint::is_held(const Workspace::Stage& at, int j) const {
+  const mjModel* m = impl_.mj();
+  const auto k = static_cast<size_t>(j);
+  const int actuator = impl_.act_actuator[k];
+  const double w = at.act[k], w_dot = at.act_dot[k];
+  const double* range = m->actuator_actrange + 2 * actuator;
+  const bool stopped = m->actuator_actlimited[actuator] &&
+                       ((w <= range[0] && w_dot < 0) || (w >= range[1] && w_dot > 0));
+  return stopped || actuator_disabled(m, actuator);
 }
 
 // row i of rates_: p' at time t and p_stage_, where x is that of the step or of stage i
@@ -275,22 +312,14 @@ bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
   Workspace::Stage& at = back_ ? back_->stage(i) : workspace_.between;
   bool evaluated = back_ && !(i == 0 && x_->nefc >= 0);
   if (!back_) {
-    if (!along_->place_between((t - step_begin_) / step_size_, at)) return false;
-    if (!along_->evaluate(t, warmstart_, at, times_)) return false;
-    std::copy(at.qacc.begin(), at.qacc.end(), warmstart_.begin());
+    if (!evaluate_between(t)) return false;
     evaluated = true;
   }
   at.a_bar = p_stage_.middleCols(nv, nv);
   at.act_dot_bar = p_stage_.rightCols(na);
   const mjModel* m = impl_.mj();
   for (int j = 0; j < na; j++) {
-    // an activation that does not move, whatever its rate
-    const int actuator = impl_.act_actuator[static_cast<size_t>(j)];
-    const double w = at.act[static_cast<size_t>(j)], w_dot = at.act_dot[static_cast<size_t>(j)];
-    const double* range = m->actuator_actrange + 2 * actuator;
-    const bool stopped = m->actuator_actlimited[actuator] &&
-                         ((w <= range[0] && w_dot < 0) || (w >= range[1] && w_dot > 0));
-    if (stopped || actuator_disabled(m, actuator)) at.act_dot_bar(0, j) = 0;
+    if (is_held(at, j)) at.act_dot_bar(0, j) = 0;
   }
   at.x_bar.setZero(1, 2 * nv + na);
   quadrature.clear();
@@ -308,7 +337,7 @@ bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
 }
 
 void ContinuousAdjoint::fail(const std::string& why, double t) const {
-  throw RolloutError(std::string("the ") + adjoint_name(model_.options().adaptive.adjoint) +
+  throw RolloutError(std::string("the ") + adjoint_name(model_.options().adjoint()) +
                      " adjoint cannot be solved beyond time " + number(t) + " s: " + why);
 }
 

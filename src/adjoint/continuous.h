@@ -7,12 +7,15 @@
 //   interpolated   x(t) is the dense output of the steps; its own steps end where theirs do
 //   backsolve      x(t) is solved backwards too, from each row of the trajectory
 //
-// Steps are controlled by the errors of p (and x), not by those of z_bar.
-// docs/derivations/adaptive.md, eq. 10 and 11.
+// Steps are controlled by the errors of p (and x), not by those of z_bar. They are of the method of
+// the step that they go along: along a linearly implicit one they are so too, with the transposed of
+// its matrix (adjoint/continuous_implicit.cc). docs/derivations/adaptive.md, eq. 10 and 11, stiff.md,
+// eq. 5 to 7.
 #ifndef DIFFMJ_ADJOINT_CONTINUOUS_H_
 #define DIFFMJ_ADJOINT_CONTINUOUS_H_
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +23,8 @@
 #include "adjoint/reverse_steps.h"
 #include "base/parallel.h"
 #include "diffmj/rollout.h"
+#include "integrate/field_jacobian.h"
+#include "integrate/implicit_system.h"
 #include "integrate/runge_kutta.h"
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
@@ -61,13 +66,22 @@ class ContinuousAdjoint {
   bool along(int n, RungeKutta& loaded, StepBar& bar, StopSignal& stop);
   bool solve(double begin, double end, StopSignal& stop, StepBar& bar);
   bool attempt(double t, double h);
+  bool attempt_implicit(double t, double h);
+  bool integrate_implicit(double t, double h);
+  bool differentiate(double t);
+  const StepController& controller() const {
+    return stiff_controller_ && tableau_->implicit() ? *stiff_controller_ : *controller_;
+  }
+  bool keeps_evaluations() const;
+  bool evaluate_between(double t);
+  bool is_held(const Workspace::Stage& at, int j) const;
   bool rate(size_t i, double t, Quadrature& quadrature);
   [[noreturn]] void fail(const std::string& why, double t) const;
 
   const Model& model_;
   const ModelImpl& impl_;
   const Trajectory& trajectory_;
-  const Tableau& tableau_;
+  const Tableau* tableau_;  // of the step at hand
   Workspace& workspace_;
   ReverseSteps* const steps_;       // interpolated
   std::optional<RungeKutta> back_;  // backsolve
@@ -76,7 +90,7 @@ class ContinuousAdjoint {
   RungeKutta* along_ = nullptr;     // the step that x(t) is read from
   double step_begin_ = 0, step_size_ = 0;
   IntervalInput in_;
-  std::optional<StepController> controller_;
+  std::optional<StepController> controller_, stiff_controller_;
   StepControllerState state_;
   EvaluationTimes times_;
   Matrix p_, p_stage_, p_next_;  // 1 x (2 nv + na)
@@ -84,6 +98,13 @@ class ContinuousAdjoint {
   Quadrature first_, stage_, sum_;
   bool knows_first_ = false;  // rates_ row 0 and first_ are those of the step to come
   std::vector<double> warmstart_;
+  // of linearly implicit steps: the time that mjData holds, and that of the matrix; NaN: none
+  double x_time_ = std::numeric_limits<double>::quiet_NaN(), jacobian_time_ = x_time_;
+  std::optional<FieldJacobian> jacobian_;
+  std::optional<ImplicitSystem> system_;
+  std::vector<double> jacobian_qvel_;  // nv
+  Matrix by_time_;                     // 1 x (2 nv + na)
+  Eigen::VectorXd rhs_;                // 2 nv + na
 };
 
 }  // namespace diffmj

@@ -6,7 +6,7 @@ namespace diffmj {
 namespace {
 
 // the adjoint equation along one step takes one cotangent at a time
-bool nonsmooth_step_pullback(ContinuousAdjoint& corners, int interval, int n, RungeKutta& step,
+bool step_along_pullback(ContinuousAdjoint& corners, int interval, int n, RungeKutta& step,
                              const ModelImpl& impl, StepBar& bar, StopSignal& stop) {
   if (bar.next.rows() == 1) return corners.step(interval, n, step, bar, stop);
   StepBar one;
@@ -38,12 +38,13 @@ bool interval_pullback(const Model& model, const Trajectory& t, ReverseSteps& st
     if (const EventRecord* event = steps.event(n)) {
       jump_pullback(model.impl(), *event, bar.next, bar.params, workspace);
     }
-    const bool nonsmooth = corners && is_nonsmooth(t, n);
-    RungeKutta* step = steps.load(n, nonsmooth, stop);
+    const bool along =
+        corners && (is_nonsmooth(t, n) || step_tableau(model.impl(), t, n).implicit());
+    RungeKutta* step = steps.load(n, along, stop);
     if (!step) return false;
-    if (!nonsmooth) {
+    if (!along) {
       step->pullback(bar);
-    } else if (!nonsmooth_step_pullback(*corners, interval, n, *step, model.impl(), bar, stop)) {
+    } else if (!step_along_pullback(*corners, interval, n, *step, model.impl(), bar, stop)) {
       return false;
     }
   }

@@ -48,6 +48,7 @@ void ReverseSteps::make(int n, bool whole) {
   const std::vector<double>& time = trajectory_.integrator.time;
   const auto k = static_cast<size_t>(n);
   x_.time = time[k];
+  method_.use(step_tableau(model_.impl(), trajectory_, n));
   suppress_as_in(n);
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
@@ -58,6 +59,7 @@ void ReverseSteps::make(int n, bool whole) {
 RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {
   const std::vector<double>& time = trajectory_.integrator.time;
   if (!schedule_) {
+    method_.use(step_tableau(model_.impl(), trajectory_, n));
     method_.load(kept_step(model_, trajectory_, n),
                  interval_input(model_, trajectory_, interval_of(n)));
     suppress_as_in(n);

@@ -9,6 +9,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
 #include "stages/input_differences.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/sensors/sensors.h"
 #include "stages/vector_field.h"
 
@@ -67,7 +68,7 @@ void analytic_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec
       workspace);
   if (!through_dynamics) return;
 
-  Matrix &a_bar = workspace.a_bar, &lambda = workspace.lambda, &mu = workspace.mu;
+  Matrix &a_bar = workspace.step.a_bar, &lambda = workspace.step.lambda, &mu = workspace.step.mu;
   a_bar.setZero(1, nv);
   lambda.setZero(1, nv);
   eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(scratch.qacc));
@@ -127,7 +128,7 @@ void oracle_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec s
                               .act_from = {},
                               .act_dot_from = {},
                               .sensor_bar = sensordata_bar};
-  Matrix& a_bar = workspace.a_bar;
+  Matrix& a_bar = workspace.step.a_bar;
   a_bar.setZero(1, nv);
   if (needs.acceleration) {
     oracle_sensors_to_acceleration(impl, problem, row_part(a_bar, 0, 0, nv), workspace);
@@ -144,7 +145,7 @@ void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, C
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       move();
-      mj_forward(CollidingModel(m), d);
+      forward_with_onset(CollidingModel(m), d, impl.options.adaptive.onset);
     });
     const ColliderScope scope(nullptr);
     mj_call("mj_sensorAcc", [&] { evaluate_sensors(m, d); });
@@ -153,8 +154,9 @@ void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, C
   };
   std::vector<double> center(sensordata_bar.size()), plus = center, minus = center;
   const Matrix s_bar = eigen(sensordata_bar).transpose();
-  input_differences_pullback(impl, in, s_bar, bar, {center, plus, minus, workspace.difference},
-                             sensors, workspace);
+  input_differences_pullback(impl, in, s_bar, bar,
+                             {center, plus, minus, workspace.differences.difference}, sensors,
+                             workspace);
 }
 
 }  // namespace

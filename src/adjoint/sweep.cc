@@ -45,7 +45,7 @@ class RolloutSweep {
                         (!cotangents.params.empty() && !cotangents.sensordata.empty());
     poses_with_step_ = step_takes_poses(impl_) && !oracle;
     if (!model.is_adaptive()) return;
-    const bool backsolve = model.options().adaptive.adjoint == Adjoint::kBacksolve;
+    const bool backsolve = model.options().adjoint() == Adjoint::kBacksolve;
     if (!backsolve) steps_.emplace(model, t, workspace);
     continuous_.emplace(model, t, bar_, backsolve ? nullptr : &*steps_, workspace);
   }
@@ -128,7 +128,7 @@ class RolloutSweep {
       step_pullback(impl_, step_input(t_, i), row(t_.qacc, i, t_.nv), bar_, workspace_);
       return true;
     }
-    if (model_.options().adaptive.adjoint != Adjoint::kDiscrete) {
+    if (model_.options().adjoint() != Adjoint::kDiscrete) {
       return continuous_->interval(i, bar_, stop);
     }
     ContinuousAdjoint* corners = impl_.tableau->embedded_order > 0 ? &*continuous_ : nullptr;
@@ -143,8 +143,7 @@ class RolloutSweep {
     std::copy_n(x.begin() + 2 * t_.nv, gradient_.act.size(), gradient_.act.begin());
     qpos_cotangent_to_ambient(model_, row(t_.qpos, 0, t_.nq), gradient_.qpos_tangent,
                               gradient_.qpos);
-    gradient_.cfd_evaluations = workspace_.cfd.evaluations;
-    gradient_.cfd_capped = workspace_.cfd.capped;
+    gradient_.cfd = workspace_.cfd.counts;
     if (steps_) gradient_.nrecomputed = steps_->nrecomputed();
     if (!continuous_) return;
     gradient_.naccepted = continuous_->steps().naccepted;
@@ -161,7 +160,7 @@ class RolloutSweep {
   StepBar bar_;
   SensorCotangents sensors_;
   bool poses_with_step_ = false;
-  // of explicit Runge-Kutta methods
+  // of Runge-Kutta methods
   std::optional<ReverseSteps> steps_;
   std::optional<ContinuousAdjoint> continuous_;
 };
@@ -173,7 +172,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
                              int& failed_step) {
   fill_gradient(model, t, cotangents, 0, gradient);
   prepare_data(model, t.mocap_pos, t.mocap_quat, workspace);
-  workspace.cfd.evaluations = workspace.cfd.capped = 0;
+  workspace.cfd.counts = {};
   workspace.field_qacc.clear();
   return RolloutSweep(model, t, cotangents, gradient, workspace).run(stop, failed_step);
 }

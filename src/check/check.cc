@@ -37,9 +37,9 @@ namespace {
 // stages and y must be those of qacc.
 double solver_residual(const mjModel* m, const mjData* d, const Vector& qacc,
                        const Workspace& workspace) {
-  Vector Ma(qacc.size()), f(workspace.y.size()), JTf(qacc.size());
+  Vector Ma(qacc.size()), f(workspace.newton.y.size()), JTf(qacc.size());
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-    constraint_force(d, workspace.zone[static_cast<size_t>(i)], workspace.y, i, f);
+    constraint_force(d, workspace.newton.zone[static_cast<size_t>(i)], workspace.newton.y, i, f);
   }
   mj_call("mj_mulM", [&] {
     mj_mulM(m, d, Ma.data(), qacc.data());
@@ -101,6 +101,8 @@ ModelOptions exact_options(const Model& model) {
   options.cfd = {};
   if (options.collisions.mode != Collisions::kSmooth) options.collisions = {};
   if (model.is_adaptive()) {
+    // linearly implicit steps have no gradient of their own
+    if (is_linearly_implicit(options.integrator)) options.integrator = Integrator::kTsit5;
     options.adaptive.adjoint = Adjoint::kDiscrete;
     options.adaptive.events = false;
   }
@@ -387,7 +389,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
     report.advice.push_back("MuJoCo's own colliders are used, without smoothing, for " +
                             user_model.collisions_notice());
   }
-  const Adjoint adjoint = user_model.options().adaptive.adjoint;
+  const Adjoint adjoint = user_model.options().adjoint();
   if (user_model.is_adaptive() && adjoint != Adjoint::kDiscrete) {
     report.advice.push_back(compare_with_continuous(model, adjoint, function, gradient));
   }

@@ -60,6 +60,7 @@ std::string short_number(double x) { return text("%.3g", x); }
 // discrete, events"
 std::string adaptive_step(const Model& model) {
   const AdaptiveOptions& o = model.options().adaptive;
+  const Adjoint adjoint = model.options().adjoint();
   const std::string method = integrator_name(model.integrator());
   const auto tolerances = [](double rtol, double atol) {
     return "rtol " + short_number(rtol) + " and atol " + short_number(atol);
@@ -71,12 +72,12 @@ std::string adaptive_step(const Model& model) {
     out += ", adaptive with " + tolerances(o.stepping.rtol, o.stepping.atol);
   }
   out += "; intervals of " + short_number(model.interval()) + " s, control " +
-         control_name(o.control) + ", adjoint " + adjoint_name(o.adjoint);
-  if (!o.step && o.adjoint != Adjoint::kDiscrete) {
+         control_name(o.control) + ", adjoint " + adjoint_name(adjoint);
+  if (!o.step && adjoint != Adjoint::kDiscrete) {
     out += " with " + tolerances(o.adjoint_rtol.value_or(o.stepping.rtol),
                                  o.adjoint_atol.value_or(o.stepping.atol));
   }
-  if (o.checkpoints && o.adjoint != Adjoint::kBacksolve) {
+  if (o.checkpoints && adjoint != Adjoint::kBacksolve) {
     out += ", " + std::to_string(*o.checkpoints) + " checkpoints";
   }
   return out + (o.events ? ", events" : ", no events");

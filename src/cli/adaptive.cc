@@ -21,9 +21,9 @@ Json json_adaptive(const Model& model) {
   out["interval"] = model.interval();
   out["control"] = control_name(o.control);
   out["events"] = o.events;
-  out["adjoint"] = adjoint_name(o.adjoint);
+  out["adjoint"] = adjoint_name(model.options().adjoint());
   if (o.checkpoints) out["checkpoints"] = *o.checkpoints;
-  if (o.adjoint != Adjoint::kDiscrete && !o.step) {
+  if (model.options().adjoint() != Adjoint::kDiscrete && !o.step) {
     out["adjoint_rtol"] = o.adjoint_rtol.value_or(o.stepping.rtol);
     out["adjoint_atol"] = o.adjoint_atol.value_or(o.stepping.atol);
   }
@@ -55,7 +55,7 @@ Json json_integrator(const Trajectory& t) {
 }
 
 Json json_adjoint(const Model& model, const Gradient& gradient) {
-  const Adjoint adjoint = model.options().adaptive.adjoint;
+  const Adjoint adjoint = model.options().adjoint();
   Json out = {{"name", adjoint_name(adjoint)}, {"recomputed", gradient.nrecomputed}};
   if (adjoint != Adjoint::kDiscrete) {
     out["accepted"] = gradient.naccepted;

@@ -136,7 +136,7 @@ RolloutInput Setup::input() const {
 void add_model_options(CLI::App& command, CommonOptions& options) {
   for (const OptionInfo& info : model_option_list()) {
     CLI::Option* option = add_listed_option(command, info, "--", options.model);
-    if (info.runge_kutta) option->group("Options of the explicit Runge-Kutta methods");
+    if (info.runge_kutta) option->group("Options of diffmj's Runge-Kutta methods");
   }
   add_cfd_options(command, options.cfd);
 }

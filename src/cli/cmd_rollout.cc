@@ -77,7 +77,7 @@ int run(const RolloutCommand& command) {
   if (!command.steps_output.empty() && !setup.model.is_adaptive()) {
     throw InputError(
         std::string(
-            "--steps-output is for the explicit Runge-Kutta methods, but the integrator is ") +
+            "--steps-output is for diffmj's Runge-Kutta methods, but the integrator is ") +
         integrator_name(setup.model.integrator()));
   }
   Output output(command.common.output);

@@ -122,8 +122,9 @@ void add_chatter(const Model& model, const std::vector<EventRecord>& events,
                " events per second) from " + text("%.4g", first.time) + " s on" +
                (others > 0 ? ", and so do " + std::to_string(others) + " others" : "") +
                "; each event amplifies small changes, so that the gradient may be wrong by orders "
-               "of magnitude: compare it at two tolerances, use MuJoCo's own steps "
-               "(integrator=\"model\"), or let the force begin softly (solimp with d0 near 0)",
+               "of magnitude: let contacts set in over a width (onset=1e-4, with "
+               "integrator=\"auto\"), use MuJoCo's own steps (integrator=\"model\"), let the force "
+               "begin softly (solimp with d0 near 0), or compare it at two tolerances",
        .first_step = first.interval,
        .count = static_cast<int>(count),
        .kind = WarningKind::kChatter});

@@ -38,22 +38,20 @@ bool can_be_active(const mjModel* m) {
 }  // namespace
 
 bool has_events(const StepModel& impl) {
-  return impl.options.adaptive.events && can_be_active(impl.mj()) && !cfd_forward(impl);
+  const AdaptiveOptions& o = impl.options.adaptive;
+  return o.events && o.onset == 0 && can_be_active(impl.mj()) && !cfd_forward(impl);
 }
 
 StepEvents::StepEvents(const StepModel& impl, RungeKutta& method, Workspace& workspace,
                        EvaluationTimes& times)
     : impl_(impl),
       method_(method),
-      tableau_(method.tableau()),
       workspace_(workspace),
       times_(times),
       watch_(has_events(impl)),
       mask_(impl.mj(), impl.collider()),
       end_rows_(impl.mj(), impl.collider()) {
-  nodes_.assign(tableau_.c.begin(), tableau_.c.begin() + static_cast<ptrdiff_t>(tableau_.nk));
-  std::sort(nodes_.begin(), nodes_.end());
-  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  set_nodes();
   if (!watch_) return;
   measure_geoms();
   method.observe(*this);
@@ -73,9 +71,18 @@ void StepEvents::measure_geoms() {
   }
 }
 
+void StepEvents::set_nodes() {
+  const Tableau& t = tableau();
+  nodes_of_ = &t;
+  nodes_.assign(t.c.begin(), t.c.begin() + static_cast<ptrdiff_t>(t.nk));
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+}
+
 void StepEvents::begun(const StepStart& start) {
   suppressed_ = lost_ = lost_at_end_ = false;
   speed_ = 0;
+  if (nodes_of_ != &tableau()) set_nodes();
   if (knows_base_) return;
   knows_base_ = true;
   // what is active where it begins; if its rates are to be evaluated, that will tell
@@ -103,7 +110,7 @@ void StepEvents::evaluated(Workspace::Stage& at, bool last) {
 
 // where the end is no stage, nothing has looked there
 void StepEvents::ended() {
-  if (tableau_.fsal) return;
+  if (tableau().fsal) return;
   rows_at(method_.start().time + method_.h(), method_.end());
   suppressed_ = suppressed_ || !mask_.begun().empty();
   lost_at_end_ = mask_.lost();
@@ -111,7 +118,7 @@ void StepEvents::ended() {
 
 void StepEvents::follow(bool jumps) {
   released_.clear();
-  knows_base_ = watch_ && tableau_.fsal && !jumps;
+  knows_base_ = watch_ && tableau().fsal && !jumps;
   if (!knows_base_) return;
   std::swap(mask_, end_rows_);
   mask_.set_begin(method_.start().time + method_.h());
@@ -123,7 +130,7 @@ void StepEvents::release(std::span<const EventConstraint> constraints) {
 
 bool StepEvents::is_nonsmooth() const {
   const std::vector<Workspace::Stage>& stages = workspace_.stages;
-  for (size_t i = 1; i < tableau_.nstage; i++) {
+  for (size_t i = 1; i < tableau().nstage; i++) {
     if (stages[i].active != stages[0].active) return watch_;
   }
   return false;
@@ -234,9 +241,9 @@ double StepEvents::find_begin() {
 }
 
 const std::vector<RowMask::Row>& StepEvents::suppressed_at_end() {
-  const size_t last = tableau_.nk - 1;
+  const size_t last = tableau().nk - 1;
   // the end is a stage of the method already, but for those that have none there
-  if (tableau_.nk > tableau_.nstage) {
+  if (tableau().nk > tableau().nstage) {
     method_.place(last);
     method_.evaluate(last, times_);
   } else {
@@ -250,8 +257,8 @@ double StepEvents::find_release() {
   (void)suppressed_at_end();
   // the first place at which something is gone
   double inside = 0, outside = 2;
-  for (size_t i = 1; i < tableau_.nk; i++) {
-    const double theta = tableau_.c[i];
+  for (size_t i = 1; i < tableau().nk; i++) {
+    const double theta = tableau().c[i];
     if (theta > 0 && theta < outside && rows_between(theta).lost()) outside = theta;
   }
   if (outside > 1) return 2;
@@ -303,17 +310,17 @@ const std::vector<RowMask::Row>& StepEvents::released(double distance) {
 }
 
 const std::vector<RowMask::Row>& StepEvents::released_at_end(double distance) {
-  const size_t last = tableau_.nk - 1;
+  const size_t last = tableau().nk - 1;
   leaving_.clear();
   if (!method_.place(last) || !method_.evaluate(last, times_)) return leaving_;
   return released(distance);
 }
 
-const Workspace::Stage& StepEvents::rates_at_end() { return method_.stage(tableau_.nk - 1); }
+const Workspace::Stage& StepEvents::rates_at_end() { return method_.stage(tableau().nk - 1); }
 
 double StepEvents::curvature(std::span<const RowMask::Row> rows, CVec qacc) {
   const mjData* d = workspace_.data.get();
-  std::vector<double>& y = workspace_.J_lambda;
+  std::vector<double>& y = workspace_.constraint.J_lambda;
   y.assign(static_cast<size_t>(d->nefc), 0.0);
   mj_call("mj_mulJacVec", [&] { mj_mulJacVec(impl_.mj(), d, y.data(), qacc.data()); });
   double sum = 0;

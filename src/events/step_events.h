@@ -78,7 +78,9 @@ class StepEvents final : public StepObserver {
   void ended() override;
 
  private:
+  const Tableau& tableau() const { return method_.tableau(); }
   void measure_geoms();
+  void set_nodes();
   double fastest() const;
   void add_samples();
   void rows_at(double time, const Workspace::Stage& at);
@@ -87,7 +89,6 @@ class StepEvents final : public StepObserver {
 
   const StepModel& impl_;
   RungeKutta& method_;
-  const Tableau& tableau_;
   Workspace& workspace_;
   EvaluationTimes& times_;
   const bool watch_;
@@ -95,7 +96,8 @@ class StepEvents final : public StepObserver {
   bool knows_base_ = false;                // mask_ has that of the start
   std::vector<EventConstraint> released_;  // where the step begins
   bool suppressed_ = false, lost_ = false, lost_at_end_ = false;
-  std::vector<double> nodes_;    // where stages are, ascending: 0, ..., 1
+  const Tableau* nodes_of_ = nullptr;
+  std::vector<double> nodes_;    // where its stages are, ascending: 0, ..., 1
   std::vector<double> samples_;  // the same and what lies between
   std::vector<double> reach_;    // nbody: from its centre to the far end of its geoms [m]; 0: none
   double thickness_ = 0;         // [m] half of that of the thinnest geom that moves

@@ -22,6 +22,13 @@ bool is_good(CVec x) {
                      [](double value) { return std::abs(value) <= kMaxMagnitude; });  // NaN is not
 }
 
+// what the sums of a method are made of
+CVec position_rate(const Workspace::Stage& s, bool implicit) { return implicit ? s.dq : s.k; }
+CVec velocity_rate(const Workspace::Stage& s, bool implicit) { return implicit ? s.dv : s.qacc; }
+CVec activation_rate(const Workspace::Stage& s, bool implicit) {
+  return implicit ? s.dw : s.act_dot;
+}
+
 // sum += h Σ_j weights_j of a stage's vector
 template <class Member>
 void add_stages(const std::vector<Workspace::Stage>& stages, std::span<const double> weights,
@@ -41,7 +48,8 @@ double IntervalInput::control(double t, int j) const {
 }
 
 RungeKutta::RungeKutta(const StepModel& impl, Workspace& workspace)
-    : impl_(impl), tableau_(*impl.tableau), workspace_(workspace) {
+    : impl_(impl), tableau_(impl.tableau), workspace_(workspace) {
+  use(*impl.tableau);
   const mjModel* m = impl.mj();
   filter_of_.assign(static_cast<size_t>(impl.na), -1);
   for (int j = 0; j < impl.na; j++) {
@@ -81,10 +89,12 @@ double RungeKutta::activation(std::span<const double> weights, double theta, int
   if (filter_of_[k] >= 0) {
     const Filter& f = filters_[static_cast<size_t>(filter_of_[k])];
     const double s = theta * h_, reach = -f.tau * std::expm1(-s / f.tau);
-    return w + reach * workspace_.stages[0].act_dot[k] + f.slope * (s - reach);
+    const double rate = activation_rate(workspace_.stages[0], tableau_->implicit())[k];
+    return w + reach * rate + f.slope * (s - reach);
   }
   for (size_t i = 0; i < weights.size(); i++) {
-    if (weights[i] != 0) w += h_ * weights[i] * workspace_.stages[i].act_dot[k];
+    if (weights[i] == 0) continue;
+    w += h_ * weights[i] * activation_rate(workspace_.stages[i], tableau_->implicit())[k];
   }
   return w;
 }
@@ -103,10 +113,12 @@ bool RungeKutta::place(std::span<const double> weights, double theta, Stage& at)
   std::fill(at.u.begin(), at.u.end(), 0.0);
   std::copy(start_.qpos.begin(), start_.qpos.end(), at.qpos.begin());
   std::copy(start_.qvel.begin(), start_.qvel.end(), at.qvel.begin());
+  const bool implicit = tableau_->implicit();
   add_stages(
-      stages, weights, h_, [](const Stage& s) { return CVec(s.k); }, at.u);
+      stages, weights, h_, [implicit](const Stage& s) { return position_rate(s, implicit); }, at.u);
   add_stages(
-      stages, weights, h_, [](const Stage& s) { return CVec(s.qacc); }, at.qvel);
+      stages, weights, h_, [implicit](const Stage& s) { return velocity_rate(s, implicit); },
+      at.qvel);
   for (int j = 0; j < impl_.na; j++) {
     at.act[static_cast<size_t>(j)] = limited(j, activation(weights, theta, j));
   }
@@ -117,17 +129,17 @@ bool RungeKutta::place(std::span<const double> weights, double theta, Stage& at)
 }
 
 bool RungeKutta::place(size_t i) {
-  return place(std::span(tableau_.A[i]).first(i), tableau_.c[i], stage(i));
+  return place(std::span(tableau_->A[i]).first(i), tableau_->c[i], stage(i));
 }
 
 bool RungeKutta::place_end() {
-  return place(std::span(tableau_.b).first(tableau_.nstage), 1, end());
+  return place(std::span(tableau_->b).first(tableau_->nstage), 1, end());
 }
 
 bool RungeKutta::place_between(double theta, Stage& at) {
   std::array<double, kMaxStage> weights;
-  dense_weights(tableau_, theta, weights);
-  return place(std::span(weights).first(tableau_.nk), theta, at);
+  dense_weights(*tableau_, theta, weights);
+  return place(std::span(weights).first(tableau_->nk), theta, at);
 }
 
 StepInput RungeKutta::input_at(double time, Stage& at) const {
@@ -169,7 +181,7 @@ bool RungeKutta::evaluate(double time, CVec warmstart, Stage& at, EvaluationTime
 bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
   Stage& at = stage(i);
   if (i > 0) {
-    return evaluate(start_.time + tableau_.c[i] * h_, stage(i - 1).qacc, i + 1 == tableau_.nk, at,
+    return evaluate(start_.time + tableau_->c[i] * h_, stage(i - 1).qacc, i + 1 == tableau_->nk, at,
                     times);
   }
   if (start_.qacc.empty()) {
@@ -186,41 +198,63 @@ bool RungeKutta::evaluate(size_t i, EvaluationTimes& times) {
 bool RungeKutta::step(const StepStart& start, const IntervalInput& in, double h,
                       EvaluationTimes& times) {
   begin(start, in, h);
-  const size_t n = tableau_.nstage - (tableau_.last_stage_can_wait() ? 1 : 0);
+  const size_t n = tableau_->nstage - (tableau_->last_stage_can_wait() ? 1 : 0);
   for (size_t i = 0; i < n; i++) {
     if (!place(i) || !evaluate(i, times)) return false;
+    if (!tableau_->implicit()) continue;
+    if (i == 0 && !begin_implicit()) return false;
+    implicit_->solve(i);
   }
   return place_end();
 }
 
+void RungeKutta::use(const Tableau& tableau) {
+  tableau_ = &tableau;
+  if (!tableau.implicit() || implicit_) return;
+  implicit_ = std::make_unique<Rosenbrock>(impl_, workspace_);
+  ctrl_rate_.reserve(static_cast<size_t>(impl_.nu));
+}
+
+// the linear systems of the step, after its first evaluation
+bool RungeKutta::begin_implicit() {
+  ctrl_rate_.clear();
+  for (size_t j = 0; j < in_.ctrl_end.size(); j++) {
+    ctrl_rate_.push_back((in_.ctrl_end[j] - in_.ctrl[j]) / (in_.end - in_.begin));
+  }
+  return implicit_->begin(*tableau_, input_at(start_.time, stage(0)), ctrl_rate_, h_);
+}
+
 bool RungeKutta::finish(EvaluationTimes& times) {
   if (observer_) observer_->ended();
-  if (!tableau_.last_stage_can_wait()) return true;
-  const size_t last = tableau_.nstage - 1;
+  if (!tableau_->last_stage_can_wait()) return true;
+  const size_t last = tableau_->nstage - 1;
   return place(last) && evaluate(last, times);
 }
 
 void RungeKutta::add_error(ErrorNorm& norm) {
   const mjModel* m = impl_.mj();
   const auto nv = static_cast<size_t>(impl_.nv), na = static_cast<size_t>(impl_.na);
-  const std::span weights = std::span(tableau_.error).first(tableau_.nstage);
+  const std::span weights = std::span(tableau_->error).first(tableau_->nstage);
   const Vec error = Vec(workspace_.error).first(nv), x0 = Vec(workspace_.x0_size).first(nv),
             x1 = Vec(workspace_.x1_size).first(nv);
   position_magnitudes(m, start_.qpos, x0);
   position_magnitudes(m, end().qpos, x1);
   std::fill(error.begin(), error.end(), 0.0);
+  const bool implicit = tableau_->implicit();
   add_stages(
-      workspace_.stages, weights, h_, [](const Stage& s) { return CVec(s.k); }, error);
+      workspace_.stages, weights, h_,
+      [implicit](const Stage& s) { return position_rate(s, implicit); }, error);
   norm.add(error, x0, x1);
   std::fill(error.begin(), error.end(), 0.0);
   add_stages(
-      workspace_.stages, weights, h_, [](const Stage& s) { return CVec(s.qacc); }, error);
+      workspace_.stages, weights, h_,
+      [implicit](const Stage& s) { return velocity_rate(s, implicit); }, error);
   norm.add(error, start_.qvel, end().qvel);
   // an exact filter has no error; nor has what a bound stops
   const Vec act_error = Vec(workspace_.error).first(na);
   for (size_t k = 0; k < na; k++) {
     const int j = static_cast<int>(k);
-    const double embedded = activation(std::span(tableau_.bhat).first(tableau_.nstage), 1, j);
+    const double embedded = activation(std::span(tableau_->bhat).first(tableau_->nstage), 1, j);
     act_error[k] = end().act[k] - limited(j, embedded);
   }
   norm.add(act_error, start_.act, end().act);
@@ -231,12 +265,12 @@ void RungeKutta::add_cfd_error(ErrorNorm& norm) {
   constexpr double kWeight = 100;
   const Vec error = Vec(workspace_.error).first(static_cast<size_t>(impl_.nv));
   std::fill(error.begin(), error.end(), 0.0);
-  for (size_t i = 0; i < tableau_.nstage; i++) {
-    if (tableau_.error[i] == 0) continue;
-    StepInput in = input_at(start_.time + tableau_.c[i] * h_, stage(i));
+  for (size_t i = 0; i < tableau_->nstage; i++) {
+    if (tableau_->error[i] == 0) continue;
+    StepInput in = input_at(start_.time + tableau_->c[i] * h_, stage(i));
     in.suppression = nullptr;
     surrogate_field(impl_, in, stage(i).qacc, workspace_);
-    eigen(error) += kWeight * h_ * tableau_.error[i] *
+    eigen(error) += kWeight * h_ * tableau_->error[i] *
                     (eigen(CVec(workspace_.field_qacc)) - eigen(CVec(stage(i).qacc)));
   }
   norm.add(error, start_.qvel, end().qvel);
@@ -265,6 +299,9 @@ double RungeKutta::first_step(const StepController& controller, const StepStart&
   const double h = controller.trial_step(d0, d1);
   begin(start, in, h);
   constexpr double kEuler[] = {1};
+  first.dq = first.k;
+  first.dv = first.qacc;
+  first.dw = first.act_dot;
   if (!place(kEuler, 1, moved) || !evaluate(start.time + h, first.qacc, moved, times)) {
     return controller.first_step(h, d1, std::numeric_limits<double>::quiet_NaN());
   }
@@ -283,7 +320,14 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
          .act_dot = {}},
         in, made.h);
   const auto nv = static_cast<size_t>(impl_.nv), na = static_cast<size_t>(impl_.na);
-  for (size_t i = 0; i < tableau_.nstage; i++) {
+  const size_t width = 2 * nv + na;
+  for (size_t i = 0; i < tableau_->nsolve() && tableau_->implicit(); i++) {
+    const CVec from = made.increments.subspan(i * width, width);
+    std::copy_n(from.begin(), nv, stage(i).dq.begin());
+    std::copy_n(from.begin() + impl_.nv, nv, stage(i).dv.begin());
+    std::copy_n(from.begin() + 2 * impl_.nv, na, stage(i).dw.begin());
+  }
+  for (size_t i = 0; i < tableau_->nstage && !tableau_->implicit(); i++) {
     place(i);
     std::copy_n(&made.qacc[i * nv], nv, stage(i).qacc.begin());
     std::copy_n(made.act_dot.begin() + static_cast<ptrdiff_t>(i * na), na,
@@ -294,7 +338,7 @@ void RungeKutta::load(const MadeStep& made, const IntervalInput& in) {
 }
 
 bool RungeKutta::stopped_at_end(int j) const {
-  const double w = activation(std::span(tableau_.b).first(tableau_.nstage), 1, j);
+  const double w = activation(std::span(tableau_->b).first(tableau_->nstage), 1, j);
   return limited(j, w) != w;
 }
 
@@ -342,14 +386,14 @@ void RungeKutta::activations_pullback(std::span<const double> weights, double th
 void RungeKutta::pullback(StepBar& bar) {
   const int na = impl_.na;
   const Eigen::Index ncotangent = bar.next.rows();
-  step_end_pullback(impl_, tableau_, h_, bar, workspace_);
-  for (size_t i = 0; i < tableau_.nstage; i++) stage(i).act_dot_bar.setZero(ncotangent, na);
-  activations_pullback(std::span(tableau_.b).first(tableau_.nstage), 1, bar.next.rightCols(na),
+  step_end_pullback(impl_, *tableau_, h_, bar, workspace_);
+  for (size_t i = 0; i < tableau_->nstage; i++) stage(i).act_dot_bar.setZero(ncotangent, na);
+  activations_pullback(std::span(tableau_->b).first(tableau_->nstage), 1, bar.next.rightCols(na),
                        bar);
 
   const bool linear = !in_.ctrl_end.empty();
   const auto field = [&](size_t i, Stage& at) {
-    const double time = start_.time + tableau_.c[i] * h_;
+    const double time = start_.time + tableau_->c[i] * h_;
     Matrix& ctrl_bar = linear ? workspace_.ctrl_bar : bar.ctrl;
     if (linear) ctrl_bar.setZero(ncotangent, impl_.nu);
     field_pullback(time, at, {at.x_bar, ctrl_bar, bar.qfrc_applied, bar.xfrc_applied, bar.params},
@@ -359,10 +403,10 @@ void RungeKutta::pullback(StepBar& bar) {
     bar.ctrl_end += in_.share(time) * ctrl_bar;
   };
   const auto activations = [&](size_t i, Stage& at) {
-    activations_pullback(std::span(tableau_.A[i]).first(i), tableau_.c[i], at.x_bar.rightCols(na),
+    activations_pullback(std::span(tableau_->A[i]).first(i), tableau_->c[i], at.x_bar.rightCols(na),
                          bar);
   };
-  stages_pullback(impl_, tableau_, h_, true, bar, workspace_, field, activations);
+  stages_pullback(impl_, *tableau_, h_, true, bar, workspace_, field, activations);
 }
 
 void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& bar, bool evaluated) {

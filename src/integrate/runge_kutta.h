@@ -1,9 +1,12 @@
-// One step of an explicit Runge-Kutta method (integrate/tableau.h) on states x = (q, v, w), and its
-// pullback; Munthe-Kaas on rotations, so that they keep the order:
+// One step of a Runge-Kutta method (integrate/tableau.h) on states x = (q, v, w), and the pullback
+// of explicit ones; Munthe-Kaas on rotations, so that they keep the order:
 //
 //   stage i:  u_i = h Σ_j A_ij k_j,   q_i = q ⊕ u_i,   v_i = v + h Σ_j A_ij a_j,   w_i likewise
 //             a_i, wdot_i = F(t + c_i h, x_i),         k_i = dexpinv(u_i) v_i
 //   result:   the same with b_j in place of A_ij; within the step, with b_j(θ)
+//
+// In linearly implicit methods the increments of integrate/rosenbrock.h take the places of k_j, a_j
+// and wdot_j in these sums.
 //
 // An activation that is an exact filter follows its own solution instead, as MuJoCo's
 // mj_nextActivation does over a step: with s = θ h, τ its time constant, wdot its rate at the start
@@ -15,9 +18,11 @@
 #ifndef DIFFMJ_INTEGRATE_RUNGE_KUTTA_H_
 #define DIFFMJ_INTEGRATE_RUNGE_KUTTA_H_
 
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "integrate/rosenbrock.h"
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
 #include "integrate/step_model.h"
@@ -57,14 +62,15 @@ struct MadeStep {
   CVec qpos, qvel, act;       // nq, nv, na: at its start
   CVec qacc, act_dot;         // nstage x {nv, na}
   std::span<const int> nefc;  // nstage: constraint rows
+  CVec increments = {};       // nsolve x (2 nv + na): of implicit methods, in place of the rates
 };
 
 class RungeKutta {
  public:
   using Stage = Workspace::Stage;
 
-  // The method is impl.tableau; its stages are workspace.stages, the state after the step the last
-  // of them.
+  // The method is impl.tableau until another is chosen; its stages are workspace.stages, the state
+  // after the step the last of them.
   RungeKutta(const StepModel& impl, Workspace& workspace);
 
   // Follows all steps from here on, and suppresses constraints in them. It must outlive this.
@@ -75,7 +81,11 @@ class RungeKutta {
   // The same of constraints alone; null: all act.
   void suppress(RowSuppression* suppression) { suppression_ = suppression; }
 
-  const Tableau& tableau() const { return tableau_; }
+  const Tableau& tableau() const { return *tableau_; }
+  // From the next step on; impl.tableau or impl.stiff_tableau.
+  void use(const Tableau& tableau);
+  // [1/s] |λ| of the fastest mode where the step at hand, an implicit one, began; an estimate.
+  double fastest_rate() { return implicit_->fastest_rate(); }
   // Of the step at hand.
   const StepStart& start() const { return start_; }
   double h() const { return h_; }  // [s]
@@ -110,7 +120,8 @@ class RungeKutta {
   bool evaluate(double time, CVec warmstart, Stage& at, EvaluationTimes& times);
   StepInput input_at(double time, Stage& at) const;
 
-  // Adds what the start and the inputs of the loaded step receive; bar.next is of its end.
+  // Adds what the start and the inputs of the loaded step, an explicit one, receive; bar.next is of
+  // its end.
   void pullback(StepBar& bar);
   // a, act_dot = F at such a state: adds to bar what it and the inputs receive of at.a_bar and
   // at.act_dot_bar. evaluated: the workspace's mjData holds that evaluation.
@@ -127,6 +138,7 @@ class RungeKutta {
   };
 
   bool place(std::span<const double> weights, double theta, Stage& at);
+  bool begin_implicit();
   bool evaluate(double time, CVec warmstart, bool last, Stage& at, EvaluationTimes& times);
   double activation(std::span<const double> weights, double theta, int j) const;
   double limited(int j, double w) const;
@@ -134,8 +146,10 @@ class RungeKutta {
                             const Eigen::Ref<const Matrix>& act_bar, StepBar& bar);
 
   const StepModel& impl_;
-  const Tableau& tableau_;
+  const Tableau* tableau_;
   Workspace& workspace_;
+  std::unique_ptr<Rosenbrock> implicit_;  // null until an implicit method is used
+  std::vector<double> ctrl_rate_;         // nu
   std::vector<Filter> filters_;
   std::vector<int> filter_of_;  // na: index of filters_, -1
   StepStart start_;

@@ -1,5 +1,6 @@
 #include "integrate/step_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "integrate/tableau.h"
@@ -26,9 +27,13 @@ StepModel::StepModel(std::shared_ptr<mjModel> compiled, const StepMethod& method
                      const ModelOptions& asked)
     : StageModel(std::move(compiled), method.tableau != nullptr, asked),
       tableau(method.tableau),
+      stiff_tableau(method.stiff_tableau),
       interval(method.interval),
       metric_pattern(mj()) {}
 
-size_t StepModel::nplace() const { return tableau ? tableau->nk + 1 : kRk4.nstage; }
+size_t StepModel::nplace() const {
+  if (!tableau) return kRk4.nstage;
+  return std::max(tableau->nk, stiff_tableau ? stiff_tableau->nk : 0) + 1;
+}
 
 }  // namespace diffmj

@@ -16,7 +16,9 @@ struct TableauOf;  // integrate/tableau.h
 using Tableau = TableauOf<double>;
 
 struct StepMethod {
-  const Tableau* tableau = nullptr;  // of an explicit Runge-Kutta method; null: MuJoCo integrates
+  const Tableau* tableau = nullptr;  // of a Runge-Kutta method; null: MuJoCo integrates
+  // The method that takes over where that one's stability limits steps; null: none.
+  const Tableau* stiff_tableau = nullptr;
   double interval = 0;               // [s] between rows of a trajectory
 };
 
@@ -36,7 +38,7 @@ struct MetricPattern {
 
 class StepModel : public StageModel {
  public:
-  const Tableau* tableau;  // as in StepMethod
+  const Tableau *tableau, *stiff_tableau;  // as in StepMethod
   double interval;         // [s]
   const MetricPattern metric_pattern;
   // The places that a workspace has for Runge-Kutta stages, and for the state after them.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "integrate/order_conditions.h"
+#include "integrate/rosenbrock_conditions.h"
 #include "integrate/stability_polynomial.h"
 
 namespace diffmj {
@@ -55,6 +56,31 @@ static_assert(conditions(exact::kDopri8, 6));
 static_assert(conditions(exact::kDopri8, 7));
 static_assert(conditions(exact::kDopri8, 8));
 
+// The numbers of rodas4p are given to 16 digits; measured: 1e-14.
+constexpr long double kRosenbrockTolerance = 1e-13L;
+
+constexpr bool rosenbrock_conditions(const ExactTableau& t, size_t n) {
+  const int order = static_cast<int>(n);
+  const RosenbrockResidual<long double> r(t, n);
+  const long double fails = 1e-6L;
+  return (order > t.order || r.b < kRosenbrockTolerance) &&
+         (order != t.order + 1 || r.b > fails) &&
+         (order > t.embedded_order || r.bhat < kRosenbrockTolerance) &&
+         (order != t.embedded_order + 1 || r.bhat > fails) &&
+         (order > t.dense_order || r.dense < kRosenbrockTolerance) &&
+         (order != t.dense_order + 1 || r.dense > fails);
+}
+static_assert(rosenbrock_consistency(exact::kRodas4p) < kRosenbrockTolerance);
+static_assert(rosenbrock_conditions(exact::kRodas4p, 1));
+static_assert(rosenbrock_conditions(exact::kRodas4p, 2));
+static_assert(rosenbrock_conditions(exact::kRodas4p, 3));
+static_assert(rosenbrock_conditions(exact::kRodas4p, 4));
+static_assert(rosenbrock_conditions(exact::kRodas4p, 5));
+// both solutions forget what decays at once
+static_assert(larger(larger(0.0L, rosenbrock_limit(exact::kRodas4p, exact::kRodas4p.b)),
+                     rosenbrock_limit(exact::kRodas4p, exact::kRodas4p.bhat)) <
+              kRosenbrockTolerance);
+
 // Where steps cease to be stable, on the negative real and on the imaginary axis; from the tableau,
 // against roots of |R| = 1 + 1e-4 found apart.
 constexpr bool limits(const ExactTableau& t, double real, double imaginary) {
@@ -96,7 +122,7 @@ const Tableau* find_tableau(std::string_view name) {
   for (const Tableau* t : kTableaus) {
     if (name == t->name) return t;
   }
-  return nullptr;
+  return name == kRodas4p.name ? &kRodas4p : nullptr;
 }
 
 }  // namespace diffmj

@@ -1,11 +1,15 @@
-// Explicit Runge-Kutta methods as constants:
+// Runge-Kutta methods as constants. Explicit ones:
 //
 //   k_i = f(t + c_i h, x + h Σ_j A_ij k_j), j < i
 //   x'  = x + h Σ b_i k_i,                  error = h Σ (b_i - bhat_i) k_i
 //   x(t + θ h) = x + h Σ b_i(θ) k_i,        b_i(θ) = Σ_m dense_im θ^(m+1)
 //
+// Linearly implicit ones (Rosenbrock) have the same but for k_i, with W = ∂f/∂x at the start:
+//
+//   (1/gamma - h W) k_i = f(t + c_i h, x + h Σ_j A_ij k_j) + Σ_j C_ij k_j + gamma_i h ∂f/∂t, j < i
+//
 // Every condition on A, b, bhat and b(θ) up to their orders is checked at compile time, in long
-// double, in tableau.cc. docs/derivations/adaptive.md, eq. 1 and 2.
+// double, in tableau.cc. docs/derivations/adaptive.md, eq. 1 and 2, stiff.md, eq. 1 and 2.
 //
 //   method                                                stages  order  dense output
 //   explicit_euler, heun, midpoint, ralston                  1-2    1-2  cubic Hermite
@@ -13,6 +17,7 @@
 //   tsit5   5(4) [Tsitouras11]                                 7      5  of order 4, his
 //   dopri5  5(4) 7M [DormandPrince80]                          7      5  of order 4 [Shampine86]
 //   dopri8  8(7) 13M [PrinceDormand81]                        14      8  of order 5 [Bogacki90]
+//   rodas4p 4(3), linearly implicit [Steinebach95]            6+1     4  of order 3, his
 #ifndef DIFFMJ_INTEGRATE_TABLEAU_H_
 #define DIFFMJ_INTEGRATE_TABLEAU_H_
 
@@ -46,6 +51,14 @@ struct TableauOf {
   int dense_order = 0;
   std::array<std::array<Real, kMaxDense>, kMaxStage> dense = {};  // nk x kMaxDense
 
+  // Of linearly implicit methods, whose last stage is f(t + h, x') alone; gamma = 0: explicit.
+  Real gamma = 0;
+  std::array<Row, kMaxStage> C = {};  // nsolve x nsolve, strictly lower triangular
+  Row gamma_time = {};                // nsolve: gamma_i
+
+  constexpr bool implicit() const { return gamma != 0; }
+  // The stages with a k of their own.
+  constexpr size_t nsolve() const { return nstage - 1; }
   // The last stage has no part in the error: it can wait until the step is accepted.
   constexpr bool last_stage_can_wait() const { return fsal && error[nstage - 1] == 0; }
 };
@@ -105,7 +118,10 @@ constexpr Tableau rounded(const ExactTableau& t) {
     r.bhat[i] = static_cast<double>(t.bhat[i]);
     r.c[i] = static_cast<double>(t.c[i]);
     r.error[i] = static_cast<double>(t.error[i]);
+    r.gamma_time[i] = static_cast<double>(t.gamma_time[i]);
+    for (size_t j = 0; j < kMaxStage; j++) r.C[i][j] = static_cast<double>(t.C[i][j]);
   }
+  r.gamma = static_cast<double>(t.gamma);
   return r;
 }
 
@@ -264,6 +280,43 @@ inline constexpr ExactTableau kDopri8 = complete({
         {0, 2.353758675971416636226L, -19.00820993416082771433L, 50.25583642261763372972L,
          -53.90207774663845086137L, 20.30069258221022820975L}}}});
 
+// Stiffly accurate: x' = x_6 + h k_6, and h k_6 is the error. In his words
+//   x(t + θ h) = x + θ Σ b_i h k_i + θ (1 - θ) (Σ H2_i h k_i + θ Σ H3_i h k_i)
+constexpr ExactTableau rodas4p() {
+  ExactTableau t{
+    .name = "rodas4p", .nstage = 7, .order = 4, .embedded_order = 3, .fsal = true,
+    .A = {{
+        {},
+        {3},
+        {1.831036793486759L, 0.4955183967433795L},
+        {2.304376582692669L, -0.05249275245743001L, -1.176798761832782L},
+        {-7.170454962423024L, -4.741636671481785L, -16.31002631330971L, -1.062004044111401L},
+        {-7.170454962423024L, -4.741636671481785L, -16.31002631330971L, -1.062004044111401L, 1}}},
+    .b = {-7.170454962423024L, -4.741636671481785L, -16.31002631330971L, -1.062004044111401L, 1, 1},
+    .bhat = {-7.170454962423024L, -4.741636671481785L, -16.31002631330971L, -1.062004044111401L, 1},
+    .c = {0, 0.75L, 0.21L, 0.63L, 1, 1, 1},
+    .dense_order = 3,
+    .gamma = 0.25L,
+    .C = {{
+        {},
+        {-12},
+        {-8.791795173947035L, -2.207865586973518L},
+        {10.81793056857153L, 6.780270611428266L, 19.53485944642410L},
+        {34.19095006749676L, 15.49671153725963L, 54.74760875964130L, 14.16005392148534L},
+        {34.62605830930532L, 15.30084976114473L, 56.99955578662667L, 18.40807009793095L,
+         -5.714285714285717L}}},
+    .gamma_time = {0.25L, -0.5L, -0.023504L, -0.0362L}};
+  const long double H2[6] = {25.09876703708589L, 11.62013104361867L, 28.49148307714626L,
+                             -5.664021568594133L},
+                    H3[6] = {1.638054557396973L, -0.7373619806678748L, 8.477918219238990L,
+                             15.99253148779520L, -1.882352941176471L};
+  for (size_t i = 0; i < 6; i++) {
+    t.dense[i] = {t.b[i] + H2[i], H3[i] - H2[i], -H3[i]};
+  }
+  return complete(t);
+}
+inline constexpr ExactTableau kRodas4p = rodas4p();
+
 // clang-format on
 
 }  // namespace exact
@@ -277,12 +330,13 @@ inline constexpr Tableau kBosh3 = exact::rounded(exact::kBosh3);
 inline constexpr Tableau kTsit5 = exact::rounded(exact::kTsit5);
 inline constexpr Tableau kDopri5 = exact::rounded(exact::kDopri5);
 inline constexpr Tableau kDopri8 = exact::rounded(exact::kDopri8);
+inline constexpr Tableau kRodas4p = exact::rounded(exact::kRodas4p);
 
-// The methods a user may ask for.
+// The explicit methods a user may ask for.
 inline constexpr std::array<const Tableau*, 8> kTableaus = {&kEuler, &kHeun,  &kMidpoint, &kRalston,
                                                             &kBosh3, &kTsit5, &kDopri5,   &kDopri8};
 
-// The method of that name, or null.
+// The method of that name, explicit or not, or null.
 const Tableau* find_tableau(std::string_view name);
 
 }  // namespace diffmj

@@ -103,6 +103,27 @@ Option<Struct> choice(const char* name, Field field, std::vector<std::string> na
   return out;
 }
 
+// the same of a field that may be unset
+template <class Struct, class Field, class ToName, class FromName>
+Option<Struct> optional_choice(const char* name, Field field, std::vector<std::string> names,
+                               ToName to_name, FromName from_name, const char* help,
+                               const char* default_text) {
+  Option<Struct> out;
+  out.info = {.name = name,
+              .kind = OptionKind::kChoice,
+              .help = help,
+              .expected = "one of " + joined(names),
+              .default_text = default_text,
+              .choices = std::move(names)};
+  out.get = [field, to_name](const Struct& x) {
+    return field(x) ? OptionValue(std::string(to_name(*field(x)))) : OptionValue();
+  };
+  out.set = [field, from_name](Struct& x, const OptionValue& value) {
+    field(x) = from_name(std::get<std::string>(value));
+  };
+  return out;
+}
+
 // several numbers that belong together; fields: [](auto& x) { return std::vector{&x.p, &x.i}; }
 template <class Struct, class Fields>
 Option<Struct> numbers(const char* name, Fields fields, std::vector<std::string> parts,
@@ -141,7 +162,7 @@ OptionTable<ModelOptions> make_model_table() {
       choice<M>("integrator", DIFFMJ_FIELD(integrator), integrator_names(), integrator_name,
                 integrator_from_name,
                 "the integrator: 'model' keeps that of the model; the others are MuJoCo's or "
-                "explicit Runge-Kutta methods"),
+                "adaptive Runge-Kutta methods; 'auto' is for any robot"),
       choice<M>("gradient_path", DIFFMJ_FIELD(gradient_path), gradient_path_names(),
                 gradient_path_name, gradient_path_from_name,
                 "the fastest way of differentiating a step that the model may take; slower ones "
@@ -177,8 +198,12 @@ OptionTable<ModelOptions> make_model_table() {
       flag<M>("events", DIFFMJ_FIELD(adaptive.events),
               "whether steps end where a contact or limit becomes active, and the gradient "
               "includes the jump of the forces there"),
-      choice<M>("adjoint", DIFFMJ_FIELD(adaptive.adjoint), adjoint_names(), adjoint_name,
-                adjoint_from_name, "how the steps are differentiated"),
+      number<M>("onset", DIFFMJ_FIELD(adaptive.onset), {.noun = "a width"},
+                "width over which contacts and limits set in, so that their forces do not jump "
+                "[m or rad]; 0: at once, as MuJoCo's"),
+      optional_choice<M>("adjoint", DIFFMJ_FIELD(adaptive.adjoint), adjoint_names(), adjoint_name,
+                         adjoint_from_name, "how the steps are differentiated",
+                         "discrete; of rodas4p and auto interpolated"),
       integer<M>("checkpoints", DIFFMJ_FIELD(adaptive.checkpoints), kInteger,
                  "number of states inside the rollout that are kept for the backward pass; the "
                  "steps between them are recomputed",
@@ -264,7 +289,7 @@ const OptionTable<Cfd>& cfd_table() {
 [[noreturn]] void throw_needs_runge_kutta(const std::vector<std::string>& names,
                                           Integrator integrator) {
   throw InputError(joined(names) + (names.size() == 1 ? " is" : " are") +
-                   " for the explicit Runge-Kutta methods (" + joined(runge_kutta_names()) +
+                   " for diffmj's Runge-Kutta methods (" + joined(runge_kutta_names()) +
                    "), but integrator is '" + integrator_name(integrator) +
                    "'; choose one of them, or leave " + (names.size() == 1 ? "it" : "them") +
                    " out");
@@ -286,9 +311,39 @@ void require_consistent(const ModelOptions& options) {
     throw InputError("max_step is " + diffmj::number(s.max_step) +
                      ", expected a time that is not below min_step, " + diffmj::number(s.min_step));
   }
+  // positions of the order of a metre: what is narrower than their errors is not resolved
+  const double narrowest = 5 * (s.rtol + s.atol);
+  if (!o.step && o.onset > 0 && o.onset < narrowest) {
+    throw InputError("onset is " + diffmj::number(o.onset) +
+                     ", expected 0 or a width that the tolerance resolves, at least 5 (rtol + atol) "
+                     "= " +
+                     diffmj::number(narrowest) + "; use a larger onset or a smaller tolerance");
+  }
   const double rtol = o.adjoint_rtol.value_or(s.rtol), atol = o.adjoint_atol.value_or(s.atol);
-  if (!o.step && o.adjoint != Adjoint::kDiscrete && rtol + atol == 0) {
+  if (!o.step && options.adjoint() != Adjoint::kDiscrete && rtol + atol == 0) {
     throw InputError("adjoint_rtol and adjoint_atol are 0, expected one of them > 0");
+  }
+}
+
+// what linearly implicit steps have no use for
+void require_explicit_for(const ModelOptions& options) {
+  if (!is_linearly_implicit(options.integrator)) return;
+  const std::string who = std::string(", but integrator ") + integrator_name(options.integrator) +
+                          " makes linearly implicit steps";
+  if (options.adjoint() == Adjoint::kDiscrete) {
+    throw InputError("adjoint is 'discrete'" + who +
+                     ", whose derivative would need second derivatives of the dynamics; use "
+                     "adjoint 'interpolated', or an explicit method such as tsit5");
+  }
+  if (options.adjoint() == Adjoint::kBacksolve) {
+    throw InputError("adjoint is 'backsolve'" + who +
+                     " for motions that decay fast, and solved backwards these grow as fast; use "
+                     "adjoint 'interpolated'");
+  }
+  if (options.integrator == Integrator::kAuto && options.adaptive.step) {
+    throw InputError(
+        "step is given, but integrator auto chooses its method by the step that a tolerance "
+        "allows; leave step out, or use tsit5 or rodas4p");
   }
 }
 
@@ -322,6 +377,7 @@ void ModelOptions::validate() const {
   }
   model_table().require_ranges("", *this);
   require_consistent(*this);
+  require_explicit_for(*this);
   if (cfd) require_cfd(*cfd);
 }
 
@@ -342,6 +398,14 @@ CfdLaw cfd_law_by_name(const NamedOptions& values) {
   CfdLaw out;
   law_table().set(values, out);
   return out;
+}
+
+std::string CfdCounts::warning() const {
+  if (capped == 0) return "";
+  return "contacts from distance: at " + std::to_string(capped) + " of " +
+         std::to_string(evaluations) +
+         " states there are more than max_contacts, and only the nearest were kept; use a larger "
+         "max_contacts, a smaller width, or laws of single geoms";
 }
 
 CfdLaw cfd_law_from_numbers(const std::string& who, std::span<const double> numbers) {

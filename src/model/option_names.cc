@@ -21,6 +21,8 @@ constexpr std::pair<Integrator, const char*> kIntegrators[] = {
     {Integrator::kTsit5, "tsit5"},
     {Integrator::kDopri5, "dopri5"},
     {Integrator::kDopri8, "dopri8"},
+    {Integrator::kRodas4p, "rodas4p"},
+    {Integrator::kAuto, "auto"},
 };
 constexpr std::pair<GradientPath, const char*> kPaths[] = {
     {GradientPath::kAnalytic, "analytic"},
@@ -55,6 +57,12 @@ Integrator integrator_from_name(const std::string& name) {
   return value_of("integrator", kIntegrators, name);
 }
 bool is_runge_kutta(Integrator x) { return x >= Integrator::kExplicitEuler; }
+bool is_linearly_implicit(Integrator x) { return x >= Integrator::kRodas4p; }
+
+Adjoint ModelOptions::adjoint() const {
+  if (adaptive.adjoint) return *adaptive.adjoint;
+  return is_linearly_implicit(integrator) ? Adjoint::kInterpolated : Adjoint::kDiscrete;
+}
 
 const char* gradient_path_name(GradientPath x) { return name_of(kPaths, x); }
 GradientPath gradient_path_from_name(const std::string& name) {

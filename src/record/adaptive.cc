@@ -14,6 +14,8 @@
 #include "events/landing.h"
 #include "mj/call.h"
 #include "record/input.h"
+#include "record/method_choice.h"
+#include "record/progress.h"
 #include "record/recorder.h"
 #include "record/stiffness.h"
 #include "record/trajectory.h"
@@ -51,10 +53,15 @@ class AdaptiveRollout {
     set(input.qvel, initial.qvel, x_.qvel);
     set(input.act, initial.act, x_.act);
     x_.time = input.time;
+    progress_.emplace(input.time, input.time + nstep * model.interval(),
+                      options_.stepping.max_steps);
     if (!options_.step && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
+      if (impl_.stiff_tableau) {
+        stiff_controller_.emplace(options_.stepping, impl_.stiff_tableau->embedded_order);
+      }
     }
-    const bool backsolve = options_.adjoint == Adjoint::kBacksolve;
+    const bool backsolve = model.options().adjoint() == Adjoint::kBacksolve;
     keep_ = keep_all || !backsolve;
     if (options_.checkpoints && !keep_all && !backsolve) {
       checkpoints_.emplace(checkpoint_slots(options_));
@@ -84,11 +91,11 @@ class AdaptiveRollout {
                         " steps; keep fewer states (checkpoints), or use fewer intervals");
     }
     add_event_warnings();
+    add_stiff_warnings();
     TendonRecordSize none(model_.mj());
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_, *tape_);
     t_.nstep = done;
-    stiffness_.warn(x_.time - t_.time[0], !controller_, t_.warnings);
     s.naccepted = nmade();
     s.nrejected = control_.nrejected;
     s.nevaluation = times_.count;
@@ -149,6 +156,7 @@ class AdaptiveRollout {
     const auto end = static_cast<size_t>(first[static_cast<size_t>(i) + 1]);
     for (auto n = static_cast<size_t>(first[static_cast<size_t>(i)]); n < end; n++) {
       if (stop_.poll(share(i, in))) return stopped(i);
+      if (impl_.stiff_tableau) method_.use(step_tableau(impl_, *steps_of_, static_cast<int>(n)));
       // the last one ends where the interval does, whatever was rounded
       const double next = n + 1 == end ? in.end : std::min(given[n + 1] + origin, in.end);
       if (!fixed_step(i, in, next)) return false;
@@ -173,8 +181,13 @@ class AdaptiveRollout {
     return true;
   }
 
+  const StepController& controller() const {
+    return stiff_controller_ && choice_.implicit() ? *stiff_controller_ : *controller_;
+  }
+
   // What the limit of stability leaves of a step of size h; 0 if the rates are not finite.
   double stable_step(int i, const IntervalInput& in, double h) {
+    if (choice_.implicit()) return h;
     // an estimate would count constraints that were released
     if (!events_.begins_with_release() && stiffness_.due(h, x_.start())) {
       if (x_.nefc < 0) {
@@ -190,21 +203,26 @@ class AdaptiveRollout {
   // one attempt
   bool controlled_step(int i, const IntervalInput& in) {
     if (controller_->exhausted(control_)) return budget_exhausted(i);
+    if (!progress_->follow(nmade() + control_.nrejected, x_.time)) return budget_exhausted(i);
     const double wish = std::min(control_.h, in.end - x_.time), stable = stable_step(i, in, wish);
     if (stable == 0) return not_finite(i);
-    if (stable < wish) control_.h = stable;
-    const StepAttempt attempt = controller_->attempt(x_.time, in.end, control_);
+    if (choice_.look(std::min(control_.h, in.end - in.begin), stiffness_.limit())) {
+      control_.error1 = control_.error2 = 1;
+    } else if (stable < wish) {
+      control_.h = stable;
+    }
+    const StepAttempt attempt = controller().attempt(x_.time, in.end, control_);
     const double next = attempt.last ? in.end : x_.time + attempt.h, h = next - x_.time;
     double error = std::numeric_limits<double>::quiet_NaN();
     if (method_.step(x_.start(), in, h, times_)) {
-      ErrorNorm norm = controller_->error_norm();
+      ErrorNorm norm = controller().error_norm();
       method_.add_error(norm);
       if (impl_.cfd && impl_.options.cfd->controls_steps) method_.add_cfd_error(norm);
       error = norm.value();
     }
     remember_first_rates();
     // the step as it was asked for: next - time is rounded
-    switch (controller_->judge(x_.time, attempt.h, error, control_)) {
+    switch (controller().judge(x_.time, attempt.h, error, control_)) {
       case StepOutcome::kAccepted:
         return accept(i, in, next);
       case StepOutcome::kRejected:
@@ -219,7 +237,8 @@ class AdaptiveRollout {
                      " times the tolerance at time " + number(x_.time) + " s, in interval " +
                      std::to_string(i) +
                      ": a jump of the forces is there, or the tolerance is below rounding; use a "
-                     "larger tolerance, or a smaller min_step";
+                     "larger tolerance, a smaller min_step, or let contacts set in over a width "
+                     "(onset=1e-4)";
         return false;
     }
     return false;
@@ -278,7 +297,11 @@ class AdaptiveRollout {
     const double h = next - x_.time;
     s.smallest_step = n == 0 ? h : std::min(s.smallest_step, h);
     s.largest_step = std::max(s.largest_step, h);
-    if (!steps_of_) stiffness_.follow(h);
+    s.implicit.push_back(choice_.implicit() ? 1 : 0);
+    if (!steps_of_) {
+      if (!choice_.implicit()) stiffness_.follow(h);
+      choice_.follow(h);
+    }
     x_.follow(method_, next, jumps);
     events_.follow(jumps);
     s.time.push_back(next);
@@ -305,14 +328,7 @@ class AdaptiveRollout {
       return;
     }
     if (!keep_) return;
-    const auto add = [&tape](CVec x) { tape.kept.insert(tape.kept.end(), x.begin(), x.end()); };
-    add(x_.qpos);
-    add(x_.qvel);
-    add(x_.act);
-    const size_t nstage = impl_.tableau->nstage;
-    for (size_t i = 0; i < nstage; i++) add(method_.stage(i).qacc);
-    for (size_t i = 0; i < nstage; i++) add(method_.stage(i).act_dot);
-    for (size_t i = 0; i < nstage; i++) tape.kept_nefc.push_back(method_.stage(i).nefc);
+    keep_step(impl_, x_, method_, tape);
   }
 
   void record_row(int i) {
@@ -337,6 +353,14 @@ class AdaptiveRollout {
     }
   }
 
+  // the same of what makes the motion stiff
+  void add_stiff_warnings() {
+    const size_t before = t_.warnings.size();
+    stiffness_.warn(x_.time - t_.time[0], !controller_, t_.warnings);
+    const bool steps = t_.outcome == Outcome::kBudgetExhausted;
+    if (steps && t_.warnings.size() > before) t_.message += "; " + t_.warnings.back().text;
+  }
+
   bool stopped(int i) {
     t_.outcome = Outcome::kInterrupted;
     t_.message =
@@ -344,13 +368,24 @@ class AdaptiveRollout {
     return false;
   }
   bool budget_exhausted(int i) {
+    const bool early = controller_ && !controller_->exhausted(control_);
+    const std::string made = std::to_string(nmade()) + " accepted, " +
+                             std::to_string(control_.nrejected) + " rejected";
     t_.outcome = Outcome::kBudgetExhausted;
-    t_.message = "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
-                 std::to_string(nmade()) + " accepted, " + std::to_string(control_.nrejected) +
-                 " rejected) reached time " + number(x_.time) + " s, in interval " +
-                 std::to_string(i) + " of " + std::to_string(t_.nstep_asked) +
-                 "; use a larger max_steps or a larger " + (controller_ ? "tolerance" : "step") +
-                 stiffness_.hint();
+    t_.message = (early ? std::to_string(nmade() + control_.nrejected) + " steps (" + made + ")"
+                        : "max_steps = " + std::to_string(options_.stepping.max_steps) + " (" +
+                              made + ")") +
+                 " reached time " + number(x_.time) + " s, in interval " + std::to_string(i) +
+                 " of " + std::to_string(t_.nstep_asked);
+    if (early) {
+      t_.message += ", and at the pace of the last ones the rest would take " +
+                    text("%.1e", progress_->needed()) + " of them, far beyond max_steps = " +
+                    std::to_string(options_.stepping.max_steps) + "; use a larger tolerance";
+    } else {
+      t_.message += std::string("; use a larger max_steps or a larger ") +
+                    (controller_ ? "tolerance" : "step");
+    }
+    t_.message += stiffness_.hint();
     return false;
   }
   bool not_finite(int i) {
@@ -378,10 +413,12 @@ class AdaptiveRollout {
   StepState x_;
   Trajectory t_;
   std::shared_ptr<Tape> tape_ = std::make_shared<Tape>();  // of t_, while it is written
+  std::optional<Progress> progress_;
   EvaluationTimes times_;
   StepEvents events_{impl_, method_, *workspace_, times_};
   EventLanding land_{options_.stepping, method_, events_, times_};
-  std::optional<StepController> controller_;
+  MethodChoice choice_{impl_, method_};
+  std::optional<StepController> controller_, stiff_controller_;
   StepControllerState control_;
   std::optional<Checkpoints> checkpoints_;
   bool keep_ = false;  // every step, unless there are checkpoints
@@ -395,13 +432,13 @@ void require_steps_of(const std::string& who, const Model& model, int nstep,
   if (!model.is_adaptive()) {
     throw InputError(who + ": steps_of is given, but integrator " +
                      integrator_name(model.integrator()) +
-                     " makes steps of one size; use an explicit Runge-Kutta method");
+                     " makes steps of one size; use an adaptive integrator such as auto");
   }
   if (steps_of->nstep != nstep ||
       steps_of->integrator.first_step.size() != static_cast<size_t>(nstep) + 1) {
     throw InputError(who + ": steps_of has " + std::to_string(steps_of->nstep) +
                      " intervals, expected nstep = " + std::to_string(nstep) +
-                     " of an explicit Runge-Kutta method");
+                     " of an adaptive integrator");
   }
   // a model with other parameters is what differences in parameters need; another model is a
   // mistake

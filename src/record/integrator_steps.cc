@@ -10,8 +10,20 @@ namespace {
 
 bool same(CVec a, CVec b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
+// what a step of the method has beside its start
+size_t rates_size(const ModelImpl& impl, const Tableau& t) {
+  const auto nv = static_cast<size_t>(impl.nv), na = static_cast<size_t>(impl.na);
+  return t.implicit() ? t.nsolve() * (2 * nv + na) : t.nstage * (nv + na);
+}
+
+size_t kept_nstage(const ModelImpl& impl) {
+  return std::max(impl.tableau->nstage, impl.stiff_tableau ? impl.stiff_tableau->nstage : 0);
+}
+
+// the same for every step
 size_t kept_size(const ModelImpl& impl) {
-  const size_t rates = static_cast<size_t>(impl.nv + impl.na) * impl.tableau->nstage;
+  size_t rates = rates_size(impl, *impl.tableau);
+  if (impl.stiff_tableau) rates = std::max(rates, rates_size(impl, *impl.stiff_tableau));
   return static_cast<size_t>(impl.nq + impl.nv + impl.na) + rates;
 }
 
@@ -144,15 +156,58 @@ bool is_nonsmooth(const Trajectory& t, int n) {
   return std::binary_search(steps.begin(), steps.end(), n);
 }
 
+const Tableau& step_tableau(const ModelImpl& impl, const Trajectory& t, int n) {
+  const std::vector<unsigned char>& implicit = t.integrator.implicit;
+  const bool stiff = impl.stiff_tableau && implicit[static_cast<size_t>(n)];
+  return stiff ? *impl.stiff_tableau : *impl.tableau;
+}
+
+void keep_step(const ModelImpl& impl, const StepState& x, RungeKutta& method, Tape& tape) {
+  const Tableau& tableau = method.tableau();
+  const size_t rows = tape.kept.size() + kept_size(impl),
+               stages = tape.kept_nefc.size() + kept_nstage(impl);
+  const auto add = [&tape](CVec x) { tape.kept.insert(tape.kept.end(), x.begin(), x.end()); };
+  add(x.qpos);
+  add(x.qvel);
+  add(x.act);
+  if (tableau.implicit()) {
+    for (size_t i = 0; i < tableau.nsolve(); i++) {
+      const Workspace::Stage& stage = method.stage(i);
+      add(stage.dq);
+      add(stage.dv);
+      add(stage.dw);
+    }
+  } else {
+    for (size_t i = 0; i < tableau.nstage; i++) add(method.stage(i).qacc);
+    for (size_t i = 0; i < tableau.nstage; i++) add(method.stage(i).act_dot);
+  }
+  for (size_t i = 0; i < tableau.nstage; i++) tape.kept_nefc.push_back(method.stage(i).nefc);
+  tape.kept.resize(rows);
+  tape.kept_nefc.resize(stages);
+}
+
 MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
   const ModelImpl& impl = model.impl();
+  const Tableau& tableau = step_tableau(impl, t, i);
   const std::vector<double>& time = t.integrator.time;
   const Tape& tape = *t.tape;
   const auto nq = static_cast<size_t>(impl.nq), nv = static_cast<size_t>(impl.nv),
-             na = static_cast<size_t>(impl.na), nstage = impl.tableau->nstage,
+             na = static_cast<size_t>(impl.na), nstage = tableau.nstage,
              n = static_cast<size_t>(i);
   const CVec row = CVec(tape.kept).subspan(n * kept_size(impl), kept_size(impl));
   const size_t rates = nq + nv + na;
+  const std::span nefc = std::span(tape.kept_nefc).subspan(n * kept_nstage(impl), nstage);
+  if (tableau.implicit()) {
+    return {.time = time[n],
+            .h = time[n + 1] - time[n],
+            .qpos = row.first(nq),
+            .qvel = row.subspan(nq, nv),
+            .act = row.subspan(nq + nv, na),
+            .qacc = {},
+            .act_dot = {},
+            .nefc = nefc,
+            .increments = row.subspan(rates, rates_size(impl, tableau))};
+  }
   return {.time = time[n],
           .h = time[n + 1] - time[n],
           .qpos = row.first(nq),
@@ -160,7 +215,7 @@ MadeStep kept_step(const Model& model, const Trajectory& t, int i) {
           .act = row.subspan(nq + nv, na),
           .qacc = row.subspan(rates, nstage * nv),
           .act_dot = row.subspan(rates + nstage * nv, nstage * na),
-          .nefc = std::span(tape.kept_nefc).subspan(n * nstage, nstage)};
+          .nefc = nefc};
 }
 
 }  // namespace diffmj

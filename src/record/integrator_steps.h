@@ -1,7 +1,9 @@
-// The steps that an explicit Runge-Kutta method made: the record of a rollout read again.
+// The steps that a Runge-Kutta method made: the record of a rollout read again.
 //
 // A row of Tape::kept, with every step kept: qpos, qvel, act at the start of the step, then
-// qacc and act_dot of all its stages; kept_nefc has a number per stage. With checkpoints: the
+// qacc and act_dot of all its stages, or the increments of a linearly implicit method, stage by
+// stage; kept_nefc has a number per stage. Where two methods take turns rows have the length of the
+// longer one. With checkpoints: the
 // StepState before step kept_step[slot], as many rows as there are slots; kept_nefc has one number.
 #ifndef DIFFMJ_RECORD_INTEGRATOR_STEPS_H_
 #define DIFFMJ_RECORD_INTEGRATOR_STEPS_H_
@@ -56,6 +58,11 @@ bool ends_at_jump(const Trajectory& trajectory, int n);
 // Forces have a corner within step n.
 bool is_nonsmooth(const Trajectory& trajectory, int n);
 
+// The method of step n.
+const Tableau& step_tableau(const ModelImpl& impl, const Trajectory& trajectory, int n);
+
+// Keeps the step that the method has just made from x.
+void keep_step(const ModelImpl& impl, const StepState& x, RungeKutta& method, Tape& tape);
 // Step i of a trajectory that keeps every step.
 MadeStep kept_step(const Model& model, const Trajectory& trajectory, int i);
 

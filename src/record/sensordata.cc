@@ -14,6 +14,7 @@
 #include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/sensors/sensors.h"
 
 namespace diffmj {
@@ -52,7 +53,7 @@ void evaluate_sensors_at(const Model& model, const StepInput& in, Workspace& wor
   try {
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
-      mj_forward(CollidingModel(m), d);
+      forward_with_onset(CollidingModel(m), d, model.options().adaptive.onset);
     });
     // MuJoCo's own colliders, whatever the model's contacts have
     const ColliderScope scope(nullptr);

@@ -102,10 +102,10 @@ void fields(Archive& a, T& x) {
     auto& [position, velocity, actuation, acceleration, constraint, total] = x;
     a(position, velocity, actuation, acceleration, constraint, total);
   } else if constexpr (std::is_same_v<Type, IntegratorRecord>) {
-    auto& [time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
-           seconds, end_time, end_qpos, end_qvel, end_act] = x;
-    a(time, first_step, naccepted, nrejected, nevaluation, smallest_step, largest_step, events,
-      seconds, end_time, end_qpos, end_qvel, end_act);
+    auto& [time, first_step, implicit, naccepted, nrejected, nevaluation, smallest_step,
+           largest_step, events, seconds, end_time, end_qpos, end_qvel, end_act] = x;
+    a(time, first_step, implicit, naccepted, nrejected, nevaluation, smallest_step, largest_step,
+      events, seconds, end_time, end_qpos, end_qvel, end_act);
   } else if constexpr (std::is_same_v<Type, Tape>) {
     // but for model_id, which is another one in another process
     auto& [model_id, qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, kept,

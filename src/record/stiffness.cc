@@ -104,8 +104,8 @@ void Stiffness::warn(double duration, bool constant, std::vector<Warning>& warni
             ", not the tolerance, limits steps, to " + short_number(mode_.limit) + " s";
   }
   text += "; the fastest rate, " + short_number(std::abs(rate)) + " /s, is that of " + cause.what +
-          "; use MuJoCo's implicit integrator (integrator=\"model\" where the model has it, or "
-          "\"implicitfast\"), " +
+          "; use integrator=\"auto\", which has implicit steps, MuJoCo's implicit integrator "
+          "(integrator=\"model\" where the model has it, or \"implicitfast\"), " +
           cause.remedy + ", or more armature";
   if (constant) text += ", a smaller step, or adjoint=\"interpolated\"";
   warnings.push_back({.text = text,

@@ -23,6 +23,8 @@ class Stiffness {
   void look(double h, const StepStart& start, const IntervalInput& in);
   // [s] The step to make from there, in interval i, instead of one of size h.
   double limited(int i, double h, const StepStart& start, const IntervalInput& in);
+  // [s] Of the last look; far from it, something below it.
+  double limit() const { return stability_.limit(); }
   // A step of size h was made.
   void follow(double h);
 

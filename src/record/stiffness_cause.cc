@@ -6,6 +6,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "setup/model_impl.h"
+#include "stages/position/constraint_onset.h"
 #include "stages/position/tendon.h"
 #include "stages/position/transmission.h"
 #include "stages/step_input.h"
@@ -49,7 +50,7 @@ class CauseSearch {
   StiffCause run() {
     mj_call("mj_forward", [&] {
       write_input(m_, d_, input());
-      mj_forward(CollidingModel(m_), d_);
+      forward_with_onset(CollidingModel(m_), d_, impl_.options.adaptive.onset);
     });
     if (int which = 0; is_activation(which)) {
       const int i = impl_.act_actuator[static_cast<size_t>(which)];
@@ -257,6 +258,7 @@ class CauseSearch {
       for (size_t k = 0; k < xi_.size() && !position; k++) d_->qvel[k] += move[k];
       if (position) mj_integratePos(m_, d_->qpos, move.data(), 1);
       mj_fwdPosition(CollidingModel(m_), d_);
+      apply_constraint_onset(d_, impl_.options.adaptive.onset);
       mj_fwdVelocity(m_, d_);
       mj_fwdActuation(m_, d_);
     });

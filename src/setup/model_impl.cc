@@ -30,6 +30,7 @@ ModelImpl::ModelImpl(const std::shared_ptr<mjModel>& compiled, const ModelOption
   choose_path();
   choose_collider(base);
   choose_cfd();
+  require_onset();
   if (mj()->opt.integrator == mjINT_EULER) {
     const WorkspaceLease lease(*this);
     find_euler_advance(lease->data.get());
@@ -103,6 +104,18 @@ void ModelImpl::choose_cfd() {
         "of them out");
   }
   cfd = std::make_unique<const CfdModel>(mj(), *options.cfd);
+}
+
+void ModelImpl::require_onset() const {
+  if (options.adaptive.onset == 0) return;
+  const char* obstacle = nullptr;
+  if (mj()->opt.noslip_iterations > 0) obstacle = "it has a no-slip pass; set noslip_iterations to 0";
+  if (cfd) obstacle = "contacts from distance have a width of their own; leave cfd out";
+  if (obstacle) {
+    throw UnsupportedError(std::string("onset changes the regularisation of constraints, which this "
+                                       "model does not allow: ") +
+                           obstacle + ", or leave onset at 0");
+  }
 }
 
 void ModelImpl::choose_collider(const ModelImpl* base) {

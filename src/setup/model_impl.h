@@ -30,6 +30,7 @@ class ModelImpl : public StepModel {
   void choose_path();
   void choose_collider(const ModelImpl* base);
   void choose_cfd();
+  void require_onset() const;
 
   std::shared_ptr<WorkspacePool> pool_;
 };

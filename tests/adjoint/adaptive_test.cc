@@ -1,4 +1,4 @@
-// Adjoints of explicit Runge-Kutta methods: against differences of the same steps, against each
+// Adjoints of Runge-Kutta methods: against differences of the same steps, against each
 // other, and against themselves with fewer states kept.
 #include <gtest/gtest.h>
 #include <mujoco/mujoco.h>
@@ -201,6 +201,51 @@ INSTANTIATE_TEST_SUITE_P(Methods, AdaptiveMethods,
                                            Integrator::kBosh3, Integrator::kTsit5,
                                            Integrator::kDopri5, Integrator::kDopri8),
                          [](const auto& info) { return integrator_name(info.param); });
+
+class LinearlyImplicit : public ::testing::TestWithParam<Integrator> {};
+
+// another method, and the discrete adjoint: rotations, activations of every kind, parameters
+TEST_P(LinearlyImplicit, GradientIsThatOfTsit5) {
+  for (const Control control : {Control::kHold, Control::kLinear}) {
+    ModelOptions o = adaptive(Integrator::kTsit5, 1e-10);
+    o.adaptive.control = control;
+    const Result expected = run(smooth(o), 4, kParams);
+    o = adaptive(GetParam(), 1e-8);
+    o.adaptive.control = control;
+    const Result found = run(smooth(o), 4, kParams);
+    EXPECT_LE(difference(found.trajectory.qpos, expected.trajectory.qpos), 1e-6);
+    EXPECT_LE(difference(found.trajectory.act, expected.trajectory.act), 1e-6);
+    expect_near(found.gradient, expected.gradient, 1e-5);
+    EXPECT_GT(found.gradient.naccepted, 0);
+  }
+}
+
+TEST_P(LinearlyImplicit, AnyNumberOfCheckpointsGivesTheSameBits) {
+  ModelOptions o = adaptive(GetParam(), 1e-4);
+  const Result all = run(smooth(o), 4, kParams);
+  for (const int n : {1, 3, 1000}) {
+    o.adaptive.checkpoints = n;
+    const Result some = run(smooth(o), 4, kParams);
+    EXPECT_EQ(some.trajectory.qpos, all.trajectory.qpos);
+    expect_equal(some.gradient, all.gradient);
+    EXPECT_EQ(some.gradient.nrecomputed > 0, n < 30);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, LinearlyImplicit,
+                         ::testing::Values(Integrator::kRodas4p, Integrator::kAuto),
+                         [](const auto& info) { return integrator_name(info.param); });
+
+// every feature of the zoo, constraints included: states by steps that both methods resolve
+TEST_P(AdaptiveZoo, LinearlyImplicitStepsMakeTheSameMotion) {
+  const Scene fine = zoo(GetParam(), adaptive(Integrator::kTsit5, 1e-8)),
+              scene = zoo(GetParam(), adaptive(Integrator::kRodas4p, 1e-7));
+  const Trajectory expected = rollout(fine.model, fine.input(), 5),
+                   found = rollout(scene.model, scene.input(), 5);
+  ASSERT_TRUE(expected.ok() && found.ok()) << expected.message << found.message;
+  EXPECT_LE(difference(found.qpos, expected.qpos), 1e-5);
+  EXPECT_LE(difference(found.qvel, expected.qvel), 1e-4);
+}
 
 }  // namespace
 }  // namespace diffmj

@@ -79,14 +79,14 @@ TEST_F(CliTest, AdaptiveOptionsNeedAMethod) {
   for (const std::string command : {"check", "grad", "rollout"}) {
     for (const std::string option :
          {"--rtol 1", "--atol 1", "--max-steps 9", "--step 1", "--interval 1", "--control hold",
-          "--events true", "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1",
+          "--events true", "--onset 1e-3", "--adjoint discrete", "--checkpoints 2", "--adjoint-rtol 1",
           "--adjoint-atol 1", "--min-step 1", "--max-step 1", "--pid 1 1 1", "--safety .5",
           "--step-ratio .5 2"}) {
       std::string name = option.substr(2, option.find(' ') - 2);
       std::replace(name.begin(), name.end(), '-', '_');
       std::string run = command + " slider.xml ";
       run += option;
-      expect_error(run, 2, name + " is for the explicit Runge-Kutta");
+      expect_error(run, 2, name + " is for diffmj's Runge-Kutta");
     }
     expect_error(command + " slider.xml --integrator RK4 --rtol 1", 2, "integrator is 'RK4'");
   }

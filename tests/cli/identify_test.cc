@@ -133,7 +133,7 @@ TEST_F(IdentifyTest, NamesWhatIsWrong) {
   expect_refused("model = \"cart.xml\"\n", "", "model is missing, expected a string");
   expect_refused("[fit]", "[simulator]\nrtoll = 1\n[fit]",
                  "[simulator]: key 'rtoll' is not known; did you mean 'rtol'?");
-  expect_refused("[fit]", "[simulator]\nrtol = 1e-3\n[fit]", "rtol is for the explicit");
+  expect_refused("[fit]", "[simulator]\nrtol = 1e-3\n[fit]", "rtol is for diffmj's");
   expect_error("identify missing.toml", 2, "missing.toml");
 }
 

@@ -57,7 +57,7 @@ TEST(Model, ChecksItsOptions) {
   ModelOptions options;
   options.adaptive.stepping.rtol = 1e-3;
   expect_throw<InputError>([&] { (void)Model::from_xml(hinge(""), options); },
-                           {"rtol", "explicit Runge-Kutta", "'model'"});
+                           {"rtol", "diffmj's Runge-Kutta methods", "'model'"});
   options.integrator = Integrator::kTsit5;
   EXPECT_TRUE(Model::from_xml(hinge(""), options).is_adaptive());
   options.adaptive.interval = -1;

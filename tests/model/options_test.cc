@@ -116,6 +116,25 @@ TEST(ModelOptions, RulesBetweenOptionsHold) {
   o.adaptive.adjoint = Adjoint::kBacksolve;
   o.adaptive.adjoint_rtol = o.adaptive.adjoint_atol = 0;
   EXPECT_NE(message(o).find("adjoint_rtol and adjoint_atol are 0"), std::string::npos);
+  o = tsit5();
+  o.adaptive.onset = 1e-6;
+  EXPECT_NE(message(o).find("onset is 1e-06, expected 0 or a width"), std::string::npos);
+  o.adaptive.step = 0.01;
+  EXPECT_EQ(message(o), "");
+}
+
+TEST(ModelOptions, LinearlyImplicitStepsHaveOneAdjoint) {
+  EXPECT_EQ(tsit5().adjoint(), Adjoint::kDiscrete);
+  for (const Integrator integrator : {Integrator::kRodas4p, Integrator::kAuto}) {
+    ModelOptions o{.integrator = integrator};
+    EXPECT_EQ(o.adjoint(), Adjoint::kInterpolated);
+    o.adaptive.adjoint = Adjoint::kInterpolated;
+    EXPECT_EQ(message(o), "");
+    o.adaptive.adjoint = Adjoint::kDiscrete;
+    EXPECT_NE(message(o).find("second derivatives"), std::string::npos) << message(o);
+    o.adaptive.adjoint = Adjoint::kBacksolve;
+    EXPECT_NE(message(o).find("solved backwards"), std::string::npos) << message(o);
+  }
 }
 
 // the methods that need a constant step are those whose tableau has no error estimate
@@ -124,7 +143,13 @@ TEST(ModelOptions, AMethodWithoutAnEstimateNeedsAStep) {
     SCOPED_TRACE(name);
     const Tableau* tableau = find_tableau(name.c_str());
     ModelOptions o{.integrator = integrator_from_name(name)};
-    EXPECT_EQ(is_runge_kutta(o.integrator), tableau != nullptr);
+    const bool chooses = o.integrator == Integrator::kAuto;
+    EXPECT_EQ(is_runge_kutta(o.integrator), tableau != nullptr || chooses);
+    if (chooses) {
+      EXPECT_EQ(message(o), "");
+      o.adaptive.step = 0.01;
+      EXPECT_NE(message(o).find("step is given, but integrator auto"), std::string::npos);
+    }
     if (!tableau) continue;
     EXPECT_EQ(message(o).empty(), tableau->embedded_order > 0) << message(o);
     o.adaptive.step = 0.01;
@@ -136,7 +161,7 @@ TEST(ModelOptions, RungeKuttaOptionsNeedARungeKuttaMethod) {
   ModelOptions o;
   o.adaptive.stepping.rtol = 1e-3;
   o.adaptive.events = false;
-  EXPECT_NE(message(o).find("rtol, events are for the explicit Runge-Kutta methods"),
+  EXPECT_NE(message(o).find("rtol, events are for diffmj's Runge-Kutta methods"),
             std::string::npos)
       << message(o);
   // by name also where the value is the default

@@ -125,9 +125,9 @@ def test_every_option_arrives(name, value):
     sim = diffmj.Simulator(PENDULUM, "tsit5", **{name: value})
     assert sim._model.options.get(name) == value
     assert sim.tightened()._model.options.get(name) == value
-    with pytest.raises(diffmj.InputError, match=rf"{name} is for the explicit.*'Euler'"):
+    with pytest.raises(diffmj.InputError, match=rf"{name} is for diffmj's.*'Euler'"):
         diffmj.Simulator(PENDULUM, "Euler", **{name: value})
-    with pytest.raises(diffmj.InputError, match=rf"{name} is for the explicit.*'model'"):
+    with pytest.raises(diffmj.InputError, match=rf"{name} is for diffmj's.*'model'"):
         diffmj.Simulator(PENDULUM, **{name: value})
 
 
@@ -136,7 +136,7 @@ def test_options_of_several_numbers_arrive():
     options = sim._model.options
     assert options.get("pid") == [0.1, 0.3, 0.05]
     assert options.get("step_ratio") == [0.3, 4]
-    with pytest.raises(diffmj.InputError, match="rtol, pid are for the explicit"):
+    with pytest.raises(diffmj.InputError, match="rtol, pid are for diffmj's"):
         diffmj.Simulator(PENDULUM, "RK4", rtol=1, pid=(1, 1, 1))
 
 
@@ -475,7 +475,7 @@ def test_wrong_steps_of(cube):
         sim.rollout(nstep=4, steps_of=free)
     with pytest.raises(diffmj.InputError, match="steps_of is given, but integrator Euler"):
         cube.rollout(nstep=3, steps_of=free)
-    with pytest.raises(diffmj.InputError, match=r"steps_of.* of an explicit Runge-Kutta method"):
+    with pytest.raises(diffmj.InputError, match=r"steps_of.* of an adaptive integrator"):
         sim.rollout(nstep=3, steps_of=cube.rollout(nstep=3))
     longer = diffmj.Simulator(CUBE, "tsit5", interval=0.1).rollout(nstep=3)
     with pytest.raises(diffmj.InputError, match=r"steps_of is 0.1 s long, one of this model 0.002"):

@@ -12,7 +12,7 @@ from diffmj import _diffmj
 
 METHODS = (
     diffmj.Tsit5, diffmj.Dopri5, diffmj.Dopri8, diffmj.Bosh3, diffmj.Heun, diffmj.Midpoint,
-    diffmj.Ralston, diffmj.ExplicitEuler,
+    diffmj.Ralston, diffmj.ExplicitEuler, diffmj.Rodas4p, diffmj.Auto,
 )  # fmt: skip
 COLLIDERS = (diffmj.Smooth, diffmj.SmoothBackward, diffmj.SmoothField)
 OPTIONS = {x.name: x for x in _diffmj.model_options()}
@@ -42,7 +42,8 @@ def test_keywords_are_those_of_the_list():
 def test_objects_are_those_of_the_list():
     def is_method(name):
         try:
-            _diffmj.ModelOptions([("integrator", name), ("step", 0.1)], None)
+            step = ("interval", 0.1) if name == "auto" else ("step", 0.1)
+            _diffmj.ModelOptions([("integrator", name), step], None)
         except diffmj.InputError:
             return False
         return True

@@ -1,8 +1,9 @@
-// Orders of convergence: constant steps of every explicit Runge-Kutta method, of the state and of
-// the gradient, by regression over falling step sizes; rotations, activations and a contact
-// included.
+// Orders of convergence: constant steps of every Runge-Kutta method, of the state and of the
+// gradient, by regression over falling step sizes; rotations, activations, a stiff servo and a
+// contact included.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -15,9 +16,9 @@ struct Problem {
   const char* name;
   const char* mjcf;
   double duration;  // [s]
-  // The smallest number of steps of methods of order 1, 2, 3, 5 and 8: errors are asymptotic from
-  // there on, and far above rounding.
-  std::array<int, 5> nstep;
+  // The smallest number of steps of methods of order 1, 2, 3, 4, 5 and 8: errors are asymptotic
+  // from there on, and far above rounding.
+  std::array<int, 6> nstep;
   Vector qvel, act, ctrl;
 };
 
@@ -73,21 +74,21 @@ constexpr const char* kImpactMjcf = R"(<mujoco>
 const Problem kTumbling = {.name = "tumbling",
                            .mjcf = kTumblingMjcf,
                            .duration = 1,
-                           .nstep = {1200, 180, 75, 50, 18},
+                           .nstep = {1200, 180, 75, 60, 50, 18},
                            .qvel = {.1, -.2, .3, 2, 6, 4},
                            .act = {},
                            .ctrl = {}};
 const Problem kMuscles = {.name = "muscles",
                           .mjcf = kMusclesMjcf,
                           .duration = 1,
-                          .nstep = {1600, 240, 100, 200, 24},
+                          .nstep = {1600, 240, 100, 60, 200, 24},
                           .qvel = {.5, -1, .7},
                           .act = {.2, .6, .1},
                           .ctrl = {.9, .1, .8}};
 const Problem kContact = {.name = "contact",
                           .mjcf = kContactMjcf,
                           .duration = 1,
-                          .nstep = {800, 120, 50, 42, 9},
+                          .nstep = {800, 120, 50, 40, 42, 9},
                           .qvel = {20, 6, -.1, 3, 5, 6},
                           .act = {},
                           .ctrl = {}};
@@ -95,10 +96,23 @@ const Problem kContact = {.name = "contact",
 const Problem kImpact = {.name = "impact",
                          .mjcf = kImpactMjcf,
                          .duration = .6,
-                         .nstep = {1600, 240, 100, 50, 14},
+                         .nstep = {1600, 240, 100, 60, 50, 14},
                          .qvel = {20, 6, -2, 6, 12, 14},
                          .act = {},
                          .ctrl = {}};
+
+// A pendulum whose tip a stiff servo holds: its fastest rate is 500 /s.
+const Problem kServo = {.name = "servo",
+                        .mjcf = R"(<mujoco>
+  <worldbody><body><joint name="swing" axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 .3 0 -.5"/>
+    <body pos=".3 0 -.5"><joint name="tip" axis="0 1 0" armature=".01"/><geom size=".02" pos=".1 0 0"/></body>
+  </body></worldbody>
+  <actuator><position joint="tip" kp="50" kv="5.2"/></actuator></mujoco>)",
+                        .duration = 1,
+                        .nstep = {0, 0, 0, 700, 0, 0},
+                        .qvel = {1, -.5},
+                        .act = {},
+                        .ctrl = {.4}};
 
 class Convergence : public ::testing::TestWithParam<std::tuple<const Problem*, Integrator>> {};
 
@@ -160,6 +174,8 @@ int order(Integrator integrator) {
       return 1;
     case Integrator::kBosh3:
       return 3;
+    case Integrator::kRodas4p:
+      return 4;
     case Integrator::kTsit5:
     case Integrator::kDopri5:
       return 5;
@@ -172,10 +188,11 @@ int order(Integrator integrator) {
 
 TEST_P(Convergence, StateAndGradientHaveTheOrder) {
   const auto [problem, integrator] = GetParam();
-  const Result exact = solve(*problem, Integrator::kDopri8, problem->duration / 300);
+  const Result exact = solve(*problem, Integrator::kDopri8,
+                             problem->duration / std::max(300, 5 * problem->nstep[3]));
   // from numbers of steps at which errors are asymptotic to before rounding is seen
   const int p = order(integrator);
-  const int fewest = problem->nstep[p <= 3 ? static_cast<size_t>(p) - 1 : p == 5 ? 3 : 4];
+  const int fewest = problem->nstep[p <= 5 ? static_cast<size_t>(p) - 1 : 5];
   std::vector<std::pair<double, double>> states, gradients;
   for (int k = 0; k < 6; k++) {
     const double h = problem->duration / std::round(fewest * std::pow(2, k * (p < 5 ? .35 : .2)));
@@ -193,11 +210,16 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Integrator::kExplicitEuler, Integrator::kHeun,
                                          Integrator::kMidpoint, Integrator::kRalston,
                                          Integrator::kBosh3, Integrator::kTsit5,
-                                         Integrator::kDopri5, Integrator::kDopri8)),
+                                         Integrator::kDopri5, Integrator::kDopri8,
+                                         Integrator::kRodas4p)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)->name) + "_" +
              integrator_name(std::get<1>(info.param));
     });
+
+INSTANTIATE_TEST_SUITE_P(Servo, Convergence,
+                         ::testing::Values(std::tuple(&kServo, Integrator::kRodas4p)),
+                         [](const auto& info) { return std::get<0>(info.param)->name; });
 
 }  // namespace
 }  // namespace diffmj

@@ -1,0 +1,34 @@
+// Which of two methods makes the next step: the explicit one, or where its stability and not the
+// tolerance limits steps, the linearly implicit one (docs/derivations/stiff.md).
+//
+// gradient: the choice is not differentiated, as step sizes are not.
+#ifndef DIFFMJ_RECORD_METHOD_CHOICE_H_
+#define DIFFMJ_RECORD_METHOD_CHOICE_H_
+
+#include "integrate/runge_kutta.h"
+
+namespace diffmj {
+
+class MethodChoice {
+ public:
+  // The method, which begins with impl.tableau, must outlive this.
+  MethodChoice(const StepModel& impl, RungeKutta& method) : impl_(impl), method_(method) {}
+
+  bool implicit() const { return method_.tableau().implicit(); }
+  // Before a step, with the one that the tolerance allows [s], no longer than an interval, and the
+  // limit of stability [s]. True if the other method takes over.
+  bool look(double wish, double limit);
+  // After a step of this size [s].
+  void follow(double h);
+
+ private:
+  void use(const Tableau& tableau);
+
+  const StepModel& impl_;
+  RungeKutta& method_;
+  int count_ = 0;  // steps in a row that speak for the other one
+};
+
+}  // namespace diffmj
+
+#endif  // DIFFMJ_RECORD_METHOD_CHOICE_H_
