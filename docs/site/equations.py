@@ -36,6 +36,7 @@ _SYMBOLS = {
     "⟂": r"\perp ",
     "ℓ": r"\ell ",
     "°": r"^\circ ",
+    "Ẇ": r"\dot{W}",
     "%": r"\% ",
     "{": r"\{",
     "}": r"\}",
@@ -219,7 +220,7 @@ class _Reader:
             out += "/" + to_latex(self.group())
         elif re.fullmatch(r"-?\d", out) and self.peek(r"/\d"):
             out += self.take(r"/\d")
-        return f"^{{{out}}}"
+        return f"^{{{out}}}" if out else r"^{\wedge}"  # v^ is v ×
 
     def group(self) -> str:
         """A pair of parentheses and what is in them."""
@@ -298,6 +299,11 @@ B_2^{\mathsf{T}} & & K_2 \end{pmatrix}
 \begin{pmatrix} E^{\mathsf{T}} \delta n \\ \delta\theta_1 \\ \delta\theta_2 \end{pmatrix} =
 \begin{pmatrix} -E^{\mathsf{T}} (w_2 - w_1) \\ -T_1^{\mathsf{T}} (\omega_1 \times n) \\
 T_2^{\mathsf{T}} (\omega_2 \times n) \end{pmatrix}, \qquad B = E^{\mathsf{T}} T \tag{5}
+\end{align*}""",
+    "| -ω v^": r"""\begin{align*}
+&W = \begin{pmatrix} -\omega v^{\wedge} & 1 & 0 \\ a_q & a_v & a_w \\
+w_q & w_v & w_w \end{pmatrix}, \\
+&\omega = \tfrac{1}{2}; \qquad v^{\wedge} = v\,\times \text{, of rotations alone} \tag{3}
 \end{align*}""",
     "d(r) = MuJoCo's": r"""\begin{align*}
 &d(r) = \begin{cases} \text{MuJoCo's} & r \le 0 \\

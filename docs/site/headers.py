@@ -117,7 +117,7 @@ def page(path: Path) -> str:
             parts.append(f"```{{index}} single: {x.name} (C++)\n```\n\n## {x.name}\n")
         if x.comment:
             parts.append(_prose(x.comment) + "\n")
-        public = re.sub(r"\n private:\n.*?(?=\n\};)", "", x.code.strip(), flags=re.S)
+        public = re.sub(r"\n( *) private:\n.*?(?=\n\1\};)", "", x.code.strip(), flags=re.S)
         parts.append(f"```cpp\n{public}\n```\n")
     return "\n".join(parts)
 

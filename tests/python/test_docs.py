@@ -150,6 +150,7 @@ other = qvel + 1e-3
 traj = sim.rollout(qpos, qvel, ctrl=ctrl)
 tip, ball, hand, up, goal = 1, 3, 2, np.array([0, 0, 1.0]), np.array([0.3, 0, 0.4])
 measured = recorded = traj.sensor("imu") + 0.01
+bar = np.zeros_like(traj.qpos)
 throws = np.tile(qvel, (4, 1))
 cost = diffmj.Cost([diffmj.SiteDistance("hand", "goal")])
 """
@@ -188,7 +189,7 @@ def test_code_of_the_pages_runs(page, tmp_path, monkeypatch):
                 continue
             for long, short in SHORTER.items():
                 part = part.replace(long, short)
-            exec(part, names)
+            exec(part, dict(names))
 
 
 def test_commands_of_the_tour_run(tmp_path):

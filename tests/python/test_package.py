@@ -211,6 +211,15 @@ def test_stub_mentions_every_name_of_the_extension():
             assert members <= stubbed[name]
 
 
+def test_stub_says_what_lists_and_functions_hold():
+    stub = ast.parse((PACKAGE / "_diffmj.pyi").read_text())
+    inner = {id(x.value) for x in ast.walk(stub) if isinstance(x, ast.Subscript)}
+    inner |= {id(x.func) for x in ast.walk(stub) if isinstance(x, ast.Call)}
+    bare = ("list", "dict", "tuple", "set", "Callable", "Sequence")
+    names = [x for x in ast.walk(stub) if isinstance(x, ast.Name) and id(x) not in inner]
+    assert [f"{x.id}, line {x.lineno}" for x in names if x.id in bare] == []
+
+
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 WITH_PYTORCH = [path for path in EXAMPLES if "import torch" in path.read_text()]
 
