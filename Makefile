@@ -1,7 +1,7 @@
 # make help lists the targets. MUJOCO=3.17.0 uses another release of MuJoCo: every release has its own
 # virtual environment and build directory.
 
-NEWEST := 4.0.0
+NEWEST := $(firstword $(shell cat cmake/mujoco_releases.txt))
 MUJOCO ?= $(NEWEST)
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
@@ -93,6 +93,43 @@ $(VENV_RAY)/.ready: $(VENV)/.ready scripts/setup_extra.sh scripts/requirements-r
 .PHONY: test-ray
 test-ray: package $(VENV_RAY)/.ready ## the tests of diffmj.ray, on a cluster of two nodes on this machine
 	DIFFMJ_REQUIRE_RAY=1 PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_RAY)/bin/python -m pytest tests/python/test_ray.py
+
+# the site and the type checker have environments of their own, too
+VENV_DOCS := .venv-docs$(SUFFIX)
+
+$(VENV_DOCS)/.ready: $(VENV)/.ready scripts/setup_extra.sh scripts/requirements-docs.txt
+	scripts/setup_extra.sh $(VENV) $(VENV_DOCS) scripts/requirements-docs.txt
+	@touch $@
+
+DOCS_PYTHON = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_DOCS)/bin/python
+SPHINX = $(DOCS_PYTHON) -m sphinx -W --keep-going
+
+.PHONY: docs
+docs: package $(VENV_DOCS)/.ready ## the documentation site: build-docs/html/index.html
+	$(DOCS_PYTHON) docs/site/stage.py build-docs/source
+	$(SPHINX) -b html build-docs/source build-docs/html
+	$(DOCS_PYTHON) docs/site/check_links.py build-docs/html
+
+.PHONY: docs-links
+docs-links: docs ## do the links of the site to other sites lead somewhere? Needs a network
+	$(SPHINX) -b linkcheck -D nb_execution_mode=off build-docs/source build-docs/linkcheck
+
+.PHONY: types
+types: package $(VENV_DOCS)/.ready ## mypy --strict: the package, its stubs, and a program that uses them
+	MYPYPATH=$(BUILD)/python $(VENV_DOCS)/bin/python -m mypy -p diffmj
+	MYPYPATH=$(BUILD)/python $(VENV_DOCS)/bin/python -m mypy tests/typing/program.py
+
+.PHONY: clean-docs
+clean-docs: ## remove the site and its environment
+	rm -rf $(VENV_DOCS) build-docs
+
+# wheels for every supported MuJoCo; make wheel WHEEL_PYTHONS="python3.11 python3.12" for several Pythons
+WHEEL_PYTHONS ?= $(PYTHON)
+
+.PHONY: wheel
+wheel: ## sdist and manylinux wheels into dist/, tested in fresh virtual environments
+	$(PYTHON) scripts/build_wheels.py --out dist --work build-wheel $(WHEEL_PYTHONS)
+	$(PYTHON) scripts/check_wheels.py --wheels dist --work build-wheel $(WHEEL_PYTHONS)
 
 RUN = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV_PYTHON) -m
 

@@ -135,7 +135,7 @@ void bench_cfd(benchmark::State& state, const std::string& name, const Cfd& cfd,
       const std::clock_t start = std::clock();
       const Gradient g = rollout_pullback(scene.model, trajectory, {.qpos_tangent = bar});
       least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
-      capped = static_cast<double>(g.cfd_capped);
+      capped = static_cast<double>(g.cfd.capped);
     };
     best(plain, t, without);
     best(far, t_cfd, with);

@@ -135,7 +135,7 @@ constexpr BenchStage kStages[] = {
          const auto begin = static_cast<size_t>(p.m->actuator_outadr[i]),
                     size = static_cast<size_t>(p.m->actuator_outnum[i]);
          transmission_pullback(p.m, p.d, i, CVec(p.length_bar).subspan(begin, size),
-                               p.w.actuation_y, p.qpos_bar, p.s, {});
+                               p.w.actuation.y, p.qpos_bar, p.s, {});
        }
      }},
     {"actuation", [](Problem& p) { mj_fwdActuation(p.m, p.d); },

@@ -1,7 +1,10 @@
 # What diffmj is built with: found on the system where it is installed, else downloaded by git tag.
 include(FetchContent)
 
-find_package(MuJoCo 3.17.0 REQUIRED)
+# every release that is tested, newest first: the only list of them
+file(STRINGS "${PROJECT_SOURCE_DIR}/cmake/mujoco_releases.txt" DIFFMJ_MUJOCO_RELEASES)
+list(GET DIFFMJ_MUJOCO_RELEASES -1 oldest)
+find_package(MuJoCo ${oldest} REQUIRED)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 

@@ -7,20 +7,25 @@ else()
 endif()
 
 if(SKBUILD)
-  # site-packages/diffmj/_diffmj.so and site-packages/diffmj/bin/diffmj, beside site-packages/mujoco;
-  # a wheel carries no path of the machine it was made on
+  # site-packages/diffmj/_releases/4.0.0/_diffmj.so and bin/diffmj there, beside
+  # site-packages/mujoco; a wheel carries no path of the machine it was made on
+  set(release_dir "diffmj/_releases/${MuJoCo_VERSION}")
   if(TARGET _diffmj)
-    set_target_properties(_diffmj PROPERTIES INSTALL_RPATH "${origin}/../mujoco")
-    install(TARGETS _diffmj LIBRARY DESTINATION diffmj)
+    set_target_properties(_diffmj PROPERTIES INSTALL_RPATH "${origin}/../../../mujoco")
+    install(TARGETS _diffmj LIBRARY DESTINATION "${release_dir}")
     install(FILES ${DIFFMJ_PYTHON_GENERATED} DESTINATION diffmj OPTIONAL)
   endif()
   if(TARGET _diffmj_jax)
     install(TARGETS _diffmj_jax LIBRARY DESTINATION diffmj)
   endif()
   if(TARGET diffmj_cli)
-    set_target_properties(diffmj_cli PROPERTIES INSTALL_RPATH "${origin}/../../mujoco")
-    install(TARGETS diffmj_cli RUNTIME DESTINATION diffmj/bin)
+    set_target_properties(diffmj_cli PROPERTIES INSTALL_RPATH "${origin}/../../../../mujoco")
+    install(TARGETS diffmj_cli RUNTIME DESTINATION "${release_dir}/bin")
+    if(SKBUILD_SCRIPTS_DIR)
+      install(PROGRAMS python/scripts/diffmj DESTINATION "${SKBUILD_SCRIPTS_DIR}")
+    endif()
   endif()
+  include(DiffmjReleases)
   return()
 endif()
 

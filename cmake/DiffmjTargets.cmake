@@ -14,6 +14,17 @@ function(diffmj_compile_options target)
   endif()
 endfunction()
 
+# These sources tell users which version they have.
+function(diffmj_build_version)
+  if(DIFFMJ_BUILD_VERSION)
+    set_property(
+      SOURCE ${ARGN}
+      APPEND
+      PROPERTY COMPILE_DEFINITIONS "DIFFMJ_BUILD_VERSION=\"${DIFFMJ_BUILD_VERSION}\""
+    )
+  endif()
+endfunction()
+
 # diffmj_test(<name> SOURCES <file>... LABELS <label>...)
 # One executable, one ctest. It may include the library's internal headers.
 function(diffmj_test name)

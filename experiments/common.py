@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -34,14 +35,19 @@ matplotlib.rcParams.update(
 )
 
 
-def arguments(doc: str, argv: list[str] | None) -> argparse.Namespace:
-    """The command line: what every experiment understands."""
+def arguments(
+    doc: str,
+    argv: list[str] | None,
+    add: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
+) -> argparse.Namespace:
+    """The command line: what every experiment understands, and what `add` adds."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer points, looser tolerances")
     parser.add_argument("--nthread", type=int, default=0, help="of batches; 0: one per core")
     parser.add_argument("--out", type=Path, default="out/experiments", help="where files go")
+    add(parser)
     return parser.parse_args(argv)
 
 

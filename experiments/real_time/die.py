@@ -83,7 +83,7 @@ class Die:
         """A run, its errors, and the time at which it was solved; None: it was not.
 
         Args:
-            clock: a plan takes as long as it takes on the clock, but ends within LATENCY.
+            clock: a plan takes as long as it takes on the clock.
         """
         target = self.target(axis)
         planner = diffmj.Planner(
@@ -98,7 +98,6 @@ class Die:
             refined=1,
             noise="brown",
             sigma=0.2,
-            seconds=LATENCY if clock else None,
             seed=seed,
             nthread=nthread,
         )

@@ -51,6 +51,18 @@ struct Cfd {
   bool forward = false;
 };
 
+// States at which a backward pass looked for contacts from distance, and those among them with more
+// than Cfd::max_contacts, where only the nearest were kept.
+struct CfdCounts {
+  long evaluations = 0, capped = 0;
+  CfdCounts& operator+=(const CfdCounts& x) {
+    evaluations += x.evaluations;
+    capped += x.capped;
+    return *this;
+  }
+  std::string warning() const;  // what to tell the user; empty: nothing
+};
+
 }  // namespace diffmj
 
 #endif  // DIFFMJ_CFD_H_

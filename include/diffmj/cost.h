@@ -33,6 +33,14 @@ const char* norm_name(Norm norm);  // "squared", "l2", "huber", "cosh"
 // An InputError lists the valid names.
 Norm norm_from_name(const std::string& name);
 
+// Numbers over time, for targets that move: rows at increasing times [s], linear between them,
+// constant before the first and after the last. The time is that of the state, which goes on from
+// plan to plan.
+struct Reference {
+  std::vector<double> time = {};    // empty: there is none
+  std::vector<double> values = {};  // a row for each time
+};
+
 // Something with a position and an orientation.
 struct Frame {
   enum class Kind {
@@ -47,6 +55,8 @@ struct Frame {
   // kFixed: the position in the world. Others: a point in the element's own frame.
   std::array<double, 3> pos = {0, 0, 0};
   std::array<double, 4> quat = {1, 0, 0, 0};  // kFixed: the orientation
+  Reference pos_over_time = {};               // instead of pos, 3 numbers in a row
+  Reference quat_over_time = {};              // instead of quat, 4 numbers in a row
 };
 
 // from - to [m] in world axes, each axis multiplied by its factor.
@@ -64,21 +74,25 @@ struct Orientation {
 struct JointPosition {
   std::vector<std::string> joints = {};  // empty: all
   std::vector<double> target = {};       // qpos of these joints; empty: qpos0
+  Reference reference = {};              // instead of target
 };
 struct JointVelocity {
   std::vector<std::string> joints = {};  // empty: all
   std::vector<double> target = {};       // qvel of these joints; empty: 0
+  Reference reference = {};              // instead of target
 };
 // Linear or angular velocity of a site or body in world axes. Frame::pos must be 0.
 struct FrameVelocity {
   Frame frame;
   bool angular = false;
   std::array<double, 3> target = {0, 0, 0};  // [m/s or rad/s]
+  Reference reference = {};                  // instead of target
 };
 // ctrl relative to its target.
 struct ControlEffort {
   std::vector<std::string> actuators = {};  // empty: all
   std::vector<double> target = {};          // empty: 0
+  Reference reference = {};                 // instead of target
 };
 // Change of ctrl from step to step, divided by the timestep [1/s].
 struct ControlRate {
@@ -91,6 +105,7 @@ struct ForceEffort {};
 struct SensorValue {
   std::string sensor;
   std::vector<double> target = {};  // empty: 0
+  Reference reference = {};         // instead of target
 };
 
 using CostQuantity =

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "diffmj/cfd.h"
 #include "diffmj/identify.h"
 #include "diffmj/recording.h"
 
@@ -41,6 +42,7 @@ struct SegmentValue {
   double loss = 0;      // Σ ½ weight residual², or of the other loss
   // Gradient of the loss in fields of mjModel, if requested.
   std::map<std::string, std::vector<double>> params;
+  CfdCounts cfd = {};  // of a gradient with contacts from distance
 };
 // One value per segment, which does not depend on the other segments. fields: in which gradients
 // are computed, if gradient is true. Throws RolloutError if a gradient is not finite, and
@@ -69,6 +71,7 @@ class Objective {
     // Segments whose rollout failed: they count neither in the loss nor in the gradient.
     int nfailed = 0;
     std::string message;  // of the first of them
+    CfdCounts cfd = {};        // of gradients with contacts from distance
   };
   // which: numbers of segments; empty: all. All segments are one batch on options.nthread threads.
   // Sums are taken in their order, so the result does not depend on the number of threads. Throws
@@ -200,6 +203,7 @@ struct FitResult {
   // From Levenberg-Marquardt: why the values may not be a minimum. It did not converge, or its
   // steps became too small although the gradient is not.
   std::string warning;
+  CfdCounts cfd = {};  // of gradients with contacts from distance
 };
 // Throws InputError if a bound excludes the start.
 [[nodiscard]] FitResult fit(const Objective& objective, std::span<const double> start,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "diffmj/cfd.h"
 #include "diffmj/model.h"
 #include "diffmj/rollout.h"
 
@@ -66,9 +67,7 @@ struct Gradient {
   // With explicit Runge-Kutta methods: the number of recomputed steps between checkpoints; with
   // continuous adjoints, their own steps and evaluations.
   long nrecomputed = 0, naccepted = 0, nrejected = 0, nevaluation = 0;
-  // With contacts from distance: the number of states at which they were detected, and of those
-  // with more than Cfd::max_contacts, where only the nearest were kept.
-  long cfd_evaluations = 0, cfd_capped = 0;
+  CfdCounts cfd = {};  // with contacts from distance
 };
 
 // The exact derivative of the discrete steps that were taken (discrete adjoint), with their sizes

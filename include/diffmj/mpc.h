@@ -23,8 +23,8 @@ struct MpcPlan {
   bool late = false;         // planning took longer, so the first part of the plan was skipped
   std::vector<PlanIteration> history = {};
   long nrollout = 0, ndiverged = 0;
-  long cfd_evaluations = 0, cfd_capped = 0;  // as in Plan
-  std::string message = {};                  // why the first rollout diverged
+  CfdCounts cfd = {};             // as in Plan
+  std::string message = {};  // why the first rollout diverged
 };
 
 // The state from which a run can continue: after its last complete plan.

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "diffmj/cfd.h"
 #include "diffmj/cost.h"
 #include "diffmj/model.h"
 #include "diffmj/rollout.h"
@@ -54,9 +55,7 @@ struct PlanValue {
   std::vector<double> terms;     // their shares of it
   std::vector<double> gradient;  // in the decision variables, if requested; else what was there
   std::string message;           // if not ok
-  // Gradients with contacts from distance: the number of states, and of those with more than
-  // Cfd::max_contacts, where only the nearest were kept.
-  long cfd_evaluations = 0, cfd_capped = 0;
+  CfdCounts cfd = {};                 // of a gradient with contacts from distance
 };
 // Writes the values of several decision variables, one each, for rollouts from this start.
 using PlanEvaluate =
@@ -152,7 +151,7 @@ struct Plan {
   long nrollout = 0;
   long ndiverged = 0;   // ignored rollouts: they diverged, or the cost or gradient is not finite
   std::string message;  // why the first of them was ignored
-  long cfd_evaluations = 0, cfd_capped = 0;  // as in PlanValue, sums over all gradients
+  CfdCounts cfd = {};        // of all gradients
   bool interrupted = false;  // planning was interrupted; the plan is the best one so far
   double seconds = 0;
 };

@@ -26,9 +26,9 @@ simulation unchanged:
 
 from ._require_mujoco import require_mujoco as _require_mujoco
 
-_require_mujoco()  # before the extension is loaded: it must not meet another version's structs
+__path__.insert(0, _require_mujoco())  # where the extension for the installed MuJoCo is
 
-from . import _diffmj  # noqa: E402
+from . import _diffmj as _diffmj  # noqa: E402
 from ._cfd import Cfd  # noqa: E402
 from ._check import CheckDirection, CheckReport, ConstraintKinks, Kink  # noqa: E402
 from ._cost import (  # noqa: E402
@@ -43,6 +43,7 @@ from ._cost import (  # noqa: E402
     JointVelocity,
     Orientation,
     OwnCost,
+    Reference,
     SensorValue,
     SiteDistance,
     Term,
@@ -66,6 +67,7 @@ from ._errors import (  # noqa: E402
 from ._fit import Fit, FitIteration, TargetError  # noqa: E402
 from ._identify import identify  # noqa: E402
 from ._inputs import State  # noqa: E402
+from ._mpc import MpcPlan, MpcRun, run_mpc  # noqa: E402
 from ._options import (  # noqa: E402
     Auto,
     Bosh3,
@@ -83,7 +85,7 @@ from ._options import (  # noqa: E402
     Tsit5,
 )
 from ._parametric import ParametricSimulator  # noqa: E402
-from ._plan import MpcPlan, MpcRun, Plan, PlanIteration, Planner, run_mpc  # noqa: E402
+from ._plan import Plan, PlanIteration, Planner  # noqa: E402
 from ._plot import plot_steps  # noqa: E402
 from ._recording import (  # noqa: E402
     Recording,
@@ -155,8 +157,9 @@ __all__ = [
     "Planner",
     "Ralston",
     "Recording",
-    "RolloutError",
+    "Reference",
     "Rodas4p",
+    "RolloutError",
     "RungeKutta",
     "Segment",
     "SensorValue",

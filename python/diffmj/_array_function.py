@@ -14,6 +14,7 @@ from . import _diffmj
 from ._arrays import to_nstep
 from ._errors import InputError
 from ._inputs import ROWS as _INPUT_ROWS
+from ._option_values import did_you_mean
 from ._simulator import Simulator
 from ._trajectory import _ROWS as _OUTPUT_ROWS
 
@@ -69,6 +70,7 @@ class ArrayFunction:
             if name not in _OUTPUTS and not (last and name == "qacc_warmstart"):
                 raise InputError(
                     f"{who}: outputs has {name!r}, expected names among {', '.join(_OUTPUTS)}"
+                    + did_you_mean(name, _OUTPUTS)
                 )
         self.array = _diffmj.ArrayRollout(
             sim._model,

@@ -19,8 +19,9 @@ _MAX_NSTEP = 2**31 - 2  # the extension counts steps in int, and has nstep + 1 r
 def to_array(who: str, name: str, value: Any) -> Array:
     """A float64 array in C order, or InputError."""
     if np.ma.is_masked(value):
+        count = np.ma.getmaskarray(value).sum()
         raise InputError(
-            f"{who}: {name} has {np.ma.count_masked(value)} masked entries, which have no value "
+            f"{who}: {name} has {count} masked entries, which have no value "
             "here; fill them first, for example with numpy.ma.filled(x, 0)"
         )
     try:

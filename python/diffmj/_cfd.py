@@ -44,6 +44,13 @@ class Cfd:
     law is that of the model's custom numeric "cfd", if the model has one: numbers in the order
     above, where -1 keeps the default of d_0 or softplus. Likewise, "cfd_geom:NAME" and
     "cfd_pair:NAME,NAME" apply unless geoms and pairs override them.
+
+    Examples:
+        >>> near = diffmj.Simulator("ball.xml")
+        >>> far = diffmj.Simulator("ball.xml", cfd=diffmj.Cfd(width=0.5))
+        >>> [bool(sim.rollout(nstep=5).backward(final={"qvel": [1.0]}).qpos[0] == 0)
+        ...  for sim in (near, far)]
+        [True, False]
     """
 
     width: float | None = None
@@ -73,17 +80,12 @@ class Cfd:
         out = _diffmj.Cfd(named_values("Cfd", _diffmj.cfd_options(), vars(self)))
         out.law = self._law()
         out.geoms = {name: part(name, cfd) for name, cfd in self.geoms.items()}
-        out.pairs = {tuple(names): part(names, cfd) for names, cfd in self.pairs.items()}
+        out.pairs = {(a, b): part((a, b), cfd) for (a, b), cfd in self.pairs.items()}
         return out
 
 
-def warn_capped(capped: int, evaluations: int, stacklevel: int) -> None:
+def warn_capped(counts: _diffmj.CfdCounts, stacklevel: int) -> None:
     """Warns if contacts from distance were left out at some of the states of a backward pass."""
-    if capped:
-        warnings.warn(
-            f"contacts from distance: at {capped} of {evaluations} states there are more than "
-            "max_contacts, and only the nearest were kept; use a larger max_contacts, a smaller "
-            "width, or laws of single geoms",
-            RuntimeWarning,
-            stacklevel=stacklevel,
-        )
+    text = counts.warning()
+    if text:
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)

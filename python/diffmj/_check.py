@@ -131,6 +131,13 @@ class CheckReport:
         warnings: warnings of the rollout, a list of `Warning`.
         nstep: length of the rollout that was checked.
         tolerance: largest relative error of a direction that agrees.
+
+    Examples:
+        >>> report = diffmj.Simulator("pendulum.xml").check(qpos=[0.5])
+        >>> report.passed, report.path
+        (True, 'analytic')
+        >>> print(str(report).splitlines()[0])
+        PASSED: the gradient is right here; 8 of 8 directions agree with differences
     """
 
     passed: bool
@@ -201,13 +208,26 @@ class CheckReport:
         differs = any(d.verdict == "differs" for d in self.directions)
         return "failed" if differs else "inconclusive"
 
+    def _verdict_line(self) -> str:
+        """The answer, which everything below it explains."""
+        verdicts = [d.verdict for d in self.directions]
+        n, agree, differ = len(verdicts), verdicts.count("agrees"), verdicts.count("differs")
+        if self.passed:
+            words = f"the gradient is right here; {agree} of {n} directions agree with differences"
+        elif differ:
+            words = f"the gradient is wrong in {differ} of {n} directions; {agree} agree"
+        else:
+            words = f"differences cannot tell in {n - agree} of {n} directions; {agree} agree"
+        return f"{self.verdict.upper()}: {words}"
+
     def __str__(self) -> str:
         agreeing = [d.error for d in self.directions if d.verdict == "agrees"]
         n, agree = len(self.directions), len(agreeing)
         # where MuJoCo's colliders scatter, differences can tell less than the tolerance
         known = max([self.tolerance, *agreeing])
         lines = [
-            f"gradient check: {self.verdict.upper()}",
+            self._verdict_line(),
+            "",
             f"  {agree} of {n} random directions agree to {known:.2g} over nstep = {self.nstep}",
             "",
             "         adjoint      differences    +/-        error      verdict       differences",

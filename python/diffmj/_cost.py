@@ -18,7 +18,43 @@ from ._trajectory import _ROWS, Trajectory
 
 _KINDS = ("site", "body", "geom", "com")
 
-FrameLike = str | npt.ArrayLike
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Targets that move: numbers at times, linear between them, constant before the first and after
+    the last. Wherever a term takes a point, a quaternion or a target, it takes a Reference, too.
+
+        angle = 2 * np.pi * time / 5
+        circle = diffmj.Reference(time, np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1))
+        diffmj.Distance("site:ball", "body:palm", to_pos=circle)
+
+    Attributes:
+        time: (n,), increasing [s]; `MjData.time` of the states, which goes on from plan to plan.
+        values: (n, k), the numbers at each time; (n,) for a single one.
+    """
+
+    time: npt.ArrayLike
+    values: npt.ArrayLike
+
+    def _record(self, who: str, name: str, size: int | None = None) -> _diffmj.Reference:
+        time = to_array(who, f"{name}.time", self.time)
+        values = to_array(who, f"{name}.values", self.values)
+        require_finite(who, f"{name}.time", time)
+        require_finite(who, f"{name}.values", values)
+        if values.ndim == 1:
+            values = values[:, None]
+        width = values.shape[1] if size is None and values.ndim == 2 else size
+        if time.ndim != 1 or len(time) == 0 or values.shape != (len(time), width):
+            raise InputError(
+                f"{who}: {name} has times of shape {time.shape} and values of shape "
+                f"{values.shape}, expected (n,) and (n, {'k' if size is None else size})"
+            )
+        return _diffmj.Reference(time.tolist(), values.ravel().tolist())
+
+
+_NONE = _diffmj.Reference([], [])
+
+FrameLike = str | npt.ArrayLike | Reference
 
 
 def _numbers(who: str, name: str, value: Any, size: int | None = None) -> list[float]:
@@ -27,7 +63,7 @@ def _numbers(who: str, name: str, value: Any, size: int | None = None) -> list[f
     if array.ndim != 1 or (size is not None and array.size != size):
         expected = "one dimension" if size is None else f"({size},)"
         raise InputError(f"{who}: {name} has shape {array.shape}, expected {expected}")
-    return array.tolist()
+    return [float(x) for x in array]
 
 
 def _names(value: str | Sequence[str] | None) -> list[str]:
@@ -40,16 +76,27 @@ def _frame(
     who: str, name: str, value: FrameLike, pos: Any = (0, 0, 0), quat: Any = (1, 0, 0, 0)
 ) -> _diffmj.Frame:
     """ "site:tip", "body:box", "geom:bob", "com:torso", or a point of the world."""
-    orientation = _numbers(who, f"{name}_quat", quat, 4)
     if not isinstance(value, str):
-        return _diffmj.Frame("fixed", "", _numbers(who, name, value, 3), orientation)
+        point, path = _fixed_or_moving(who, name, value, 3, (0, 0, 0))
+        orientation, turns = _fixed_or_moving(who, name, quat, 4, (1, 0, 0, 0))
+        return _diffmj.Frame("fixed", "", point, orientation, path, turns)
     kind, colon, element = value.partition(":")
     if not colon or kind not in _KINDS:
         raise InputError(
             f"{who}: {name} is {value!r}, expected a point, or a name such as 'site:tip'; before "
             f"the colon is one of {', '.join(_KINDS)}"
         )
-    return _diffmj.Frame(kind, element, _numbers(who, f"{name}_pos", pos, 3), orientation)
+    point, path = _fixed_or_moving(who, f"{name}_pos", pos, 3, (0, 0, 0))
+    return _diffmj.Frame(kind, element, point, [1.0, 0.0, 0.0, 0.0], path, _NONE)
+
+
+def _fixed_or_moving(
+    who: str, name: str, value: Any, size: int, default: Sequence[float]
+) -> tuple[list[float], _diffmj.Reference]:
+    """Numbers, or the default and a reference."""
+    if isinstance(value, Reference):
+        return [float(x) for x in default], value._record(who, name, size)
+    return _numbers(who, name, value, size), _NONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +143,16 @@ class Distance(Term):
 
     Attributes:
         of, to: "site:tip", "body:box", "geom:bob", "com:torso" (centre of mass of a body and its
-            subtree), or a point of the world, (3,).
+            subtree), or a point of the world, (3,), also over time (`Reference`).
         axes: factors on the axes of the world.
-        of_pos, to_pos: points in these frames, instead of their origins.
+        of_pos, to_pos: points in these frames, instead of their origins, also over time.
     """
 
     of: FrameLike
     to: FrameLike
     axes: Sequence[float] = (1, 1, 1)
-    of_pos: Sequence[float] = (0, 0, 0)
-    to_pos: Sequence[float] = (0, 0, 0)
+    of_pos: Sequence[float] | Reference = (0, 0, 0)
+    to_pos: Sequence[float] | Reference = (0, 0, 0)
 
     def _of(self) -> Any:
         who = type(self).__name__
@@ -137,7 +184,7 @@ class Orientation(Term):
 
     Attributes:
         of: "site:tip", "body:box" or "geom:bob".
-        to: likewise, or a quaternion (4,), w first.
+        to: likewise, or a quaternion (4,), w first, also over time (`Reference`).
     """
 
     of: str
@@ -159,14 +206,14 @@ class JointPosition(Term):
 
     Attributes:
         joints: a name, several, or None: all.
-        target: qpos of these joints; None: qpos0.
+        target: qpos of these joints, also over time (`Reference`); None: qpos0.
     """
 
     joints: str | Sequence[str] | None = None
-    target: npt.ArrayLike | None = None
+    target: npt.ArrayLike | Reference | None = None
 
     def _of(self) -> Any:
-        return _diffmj.JointPosition(_names(self.joints), _target("JointPosition", self.target))
+        return _diffmj.JointPosition(_names(self.joints), *_target("JointPosition", self.target))
 
 
 @dataclass(frozen=True)
@@ -175,14 +222,14 @@ class JointVelocity(Term):
 
     Attributes:
         joints: a name, several, or None: all.
-        target: qvel of these joints; None: 0.
+        target: qvel of these joints, also over time (`Reference`); None: 0.
     """
 
     joints: str | Sequence[str] | None = None
-    target: npt.ArrayLike | None = None
+    target: npt.ArrayLike | Reference | None = None
 
     def _of(self) -> Any:
-        return _diffmj.JointVelocity(_names(self.joints), _target("JointVelocity", self.target))
+        return _diffmj.JointVelocity(_names(self.joints), *_target("JointVelocity", self.target))
 
 
 @dataclass(frozen=True)
@@ -192,19 +239,19 @@ class FrameVelocity(Term):
     Attributes:
         of: the frame.
         angular: [rad/s] instead of [m/s].
-        target: (3,)
+        target: (3,), also over time (`Reference`).
     """
 
     of: str
     angular: bool = False
-    target: Sequence[float] = (0, 0, 0)
+    target: Sequence[float] | Reference = (0, 0, 0)
 
     def _of(self) -> Any:
         who = "FrameVelocity"
         return _diffmj.FrameVelocity(
             _frame(who, "of", self.of),
             bool(self.angular),
-            _numbers(who, "target", self.target, 3),
+            *_fixed_or_moving(who, "target", self.target, 3, (0, 0, 0)),
         )
 
 
@@ -214,14 +261,14 @@ class ControlEffort(Term):
 
     Attributes:
         actuators: a name, several, or None: all.
-        target: their controls; None: 0.
+        target: their controls, also over time (`Reference`); None: 0.
     """
 
     actuators: str | Sequence[str] | None = None
-    target: npt.ArrayLike | None = None
+    target: npt.ArrayLike | Reference | None = None
 
     def _of(self) -> Any:
-        return _diffmj.ControlEffort(_names(self.actuators), _target("ControlEffort", self.target))
+        return _diffmj.ControlEffort(_names(self.actuators), *_target("ControlEffort", self.target))
 
 
 @dataclass(frozen=True)
@@ -252,18 +299,22 @@ class SensorValue(Term):
 
     Attributes:
         sensor: its name.
-        target: its values; None: 0.
+        target: its values, also over time (`Reference`); None: 0.
     """
 
     sensor: str
-    target: npt.ArrayLike | None = None
+    target: npt.ArrayLike | Reference | None = None
 
     def _of(self) -> Any:
-        return _diffmj.SensorValue(str(self.sensor), _target("SensorValue", self.target))
+        return _diffmj.SensorValue(str(self.sensor), *_target("SensorValue", self.target))
 
 
-def _target(who: str, value: npt.ArrayLike | None) -> list[float]:
-    return [] if value is None else _numbers(who, "target", np.atleast_1d(value))
+def _target(
+    who: str, value: npt.ArrayLike | Reference | None
+) -> tuple[list[float], _diffmj.Reference]:
+    if isinstance(value, Reference):
+        return [], value._record(who, "target")
+    return [] if value is None else _numbers(who, "target", np.atleast_1d(value)), _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +334,10 @@ class CostBatch:
 
     def __getattr__(self, name: str) -> Array:
         try:
-            return self.__dict__["arrays"][name]
+            array: Array = self.__dict__["arrays"][name]
         except KeyError:
             raise AttributeError(name) from None
+        return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,10 +420,13 @@ class OwnCost:
 class Cost:
     """A sum of terms.
 
-    cost = diffmj.Cost([
-        diffmj.SiteDistance("ball", "goal", norm="huber", scale=0.05, terminal=1.0),
-        diffmj.ControlEffort(weight=1e-3),
-    ])
+        cost = diffmj.Cost([
+            diffmj.SiteDistance("ball", "goal", norm="huber", scale=0.05, terminal=1.0),
+            diffmj.ControlEffort(weight=1e-3),
+        ])
+
+    Each term adds its weight times the mean of its norm over the steps, and `terminal` times its
+    norm at the last state.
     """
 
     terms: Sequence[Term | OwnCost] = field()

@@ -7,6 +7,7 @@ import warnings
 from . import _diffmj
 from ._errors import DivergedError, RolloutError, StepBudgetError, StepSizeError
 from ._trajectory import Trajectory
+from ._warnings import shown_numbers
 
 # what a single rollout that failed raises
 _FAILURES = {
@@ -24,10 +25,9 @@ def report_failures(trajectory: Trajectory, record: _diffmj.TrajectoryBatch) -> 
     if trajectory.batch is None:
         failure = _FAILURES.get(record.outcome[0], RolloutError)
         raise failure(f"rollout: {record.message[0]}", trajectory)
-    shown = ", ".join(str(i) for i in failed[:10]) + (", ..." if len(failed) > 10 else "")
     warnings.warn(
-        f"{len(failed)} of {trajectory.batch} rollouts failed (rollout {shown}); the first: "
-        f"{record.message[failed[0]]}",
+        f"{len(failed)} of {trajectory.batch} rollouts failed (rollout {shown_numbers(failed)}); "
+        f"the first: {record.message[failed[0]]}",
         RuntimeWarning,
         stacklevel=3,
     )

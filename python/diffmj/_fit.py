@@ -126,7 +126,7 @@ class Fit:
         if objective is None:
             raise InputError("target_errors: nothing was held out; use identify(..., held_out=0.2)")
         found = objective.target_errors(parts.start, np.array(list(self.values.values())), None)
-        return {name: TargetError(*numbers) for name, *numbers in found}
+        return {x[0]: TargetError(*x[1:]) for x in found}
 
     def report(self, path: str | os.PathLike[str], title: str = "Fit") -> Path:
         """Writes a report on the fit: one HTML file without scripts, with values and their standard

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from . import _diffmj
 from ._arrays import Array, to_threads
+from ._cfd import warn_capped
 from ._errors import InputError
 from ._fit import Fit, FitIteration, _Parts, undetermined_text
-from ._option_values import filled, to_pair
+from ._option_values import did_you_mean, filled, to_pair
 from ._parametric import Build, ParametricSimulator
 from ._recording import Recording, split
 from ._segments import segments
@@ -140,7 +141,10 @@ def identify(
     if method is None:
         method = options.method
     if method not in _METHODS:
-        raise InputError(f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}")
+        raise InputError(
+            f"{who}: method is {method!r}, expected one of {', '.join(_METHODS)}"
+            + did_you_mean(method, _METHODS)
+        )
     if pool is not None and method == "lm":
         raise InputError(
             f"{who}: method 'lm' runs on threads; use 'adam' or 'lbfgs' with a pool, or leave the "
@@ -200,6 +204,7 @@ def identify(
         )
     if result.warning and not result.interrupted:
         warnings.warn(result.warning, RuntimeWarning, stacklevel=2)
+    warn_capped(result.cfd, stacklevel=3)
     best = np.array(result.theta)
     moves = np.array(result.moves)
     if errors:
@@ -224,7 +229,10 @@ def identify(
         loss=result.loss,
         held_out=None
         if test_objective is None
-        else tuple(test_objective.evaluate(x, False, nthread)[0] for x in (theta, best)),
+        else (
+            test_objective.evaluate(theta, False, nthread)[0],
+            test_objective.evaluate(best, False, nthread)[0],
+        ),
         history=[
             FitIteration(
                 x.iteration, x.loss, dict(zip(names, x.theta, strict=True)), x.seconds, x.nfailed
@@ -279,7 +287,9 @@ def _bounds(
     for key, value in (bounds or {}).items():
         matches = [name for name in names if name == key or name.startswith(f"{key}[")]
         if not matches:
-            raise InputError(f"{who}: bounds has '{key}', expected names among {names}")
+            raise InputError(
+                f"{who}: bounds has '{key}', expected names among {names}{did_you_mean(key, names)}"
+            )
         try:
             low, high = (float(x) for x in value)
         except (TypeError, ValueError):
@@ -310,10 +320,12 @@ def _lbfgs(
     history: list[tuple[int, float, list[float], float, int]] = []
     best: list[Any] = [math.inf, theta]
     latest: list[Any] = [math.inf, 0]
+    cfd = [0, 0]
 
     def value(z: Array) -> tuple[float, Array]:
         at = variables.theta(z)
-        loss, gradient, failed = objective.evaluate(at, True, nthread)
+        loss, gradient, failed, counts = objective.evaluate(at, True, nthread)
+        cfd[:] = [sum(x) for x in zip(cfd, counts, strict=True)]
         if loss < best[0]:
             best[:] = [loss, at]
         latest[:] = [loss, failed]
@@ -345,5 +357,10 @@ def _lbfgs(
             raise
         interrupted = True
     return _diffmj.FitResult(
-        np.asarray(best[1]).tolist(), float(best[0]), history, converged, interrupted
+        np.asarray(best[1]).tolist(),
+        float(best[0]),
+        history,
+        converged,
+        interrupted,
+        (cfd[0], cfd[1]),
     )

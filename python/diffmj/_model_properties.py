@@ -68,22 +68,26 @@ class ModelProperties:
     @property
     def adjoint(self) -> str:
         """The adjoint of adaptive steps: "discrete", "interpolated" or "backsolve"."""
-        return self._model.options.get("adjoint")
+        value: str = self._model.options.get("adjoint")  # type: ignore[assignment]
+        return value
 
     @property
     def muscle_smoothing(self) -> float:
         """Width over which muscles are smoothed in the backward pass; 0: the exact gradient."""
-        return self._model.options.get("muscle_smoothing")
+        value: float = self._model.options.get("muscle_smoothing")  # type: ignore[assignment]
+        return value
 
     @property
     def collisions(self) -> str:
         """Which colliders are used: "mujoco", "smooth", "smooth-backward" or "smooth-field"."""
-        return self._model.options.get("collisions")
+        value: str = self._model.options.get("collisions")  # type: ignore[assignment]
+        return value
 
     @property
     def smoothness(self) -> float:
         """Width of smooth colliders [m]; not used by "mujoco"."""
-        return self._model.options.get("smoothness")
+        value: float = self._model.options.get("smoothness")  # type: ignore[assignment]
+        return value
 
     @property
     def collisions_notice(self) -> str:

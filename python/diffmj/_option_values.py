@@ -43,13 +43,18 @@ def named_values(
     ]
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of an error about a name that does not exist; empty if no known name is similar."""
+    nearest = _diffmj.nearest_name(name, sorted(known)) if isinstance(name, str) else ""
+    return f"; did you mean '{nearest}'?" if nearest else ""
+
+
 def reject_unknown(who: str, unknown: Mapping[str, Any], known: Iterable[str]) -> None:
     """TypeError for a keyword that does not exist, with the name that was probably meant."""
     for name, value in unknown.items():
         if name == "path":
             raise TypeError(f"{who}: path was renamed; use gradient_path={value!r}")
-        nearest = _diffmj.nearest_name(name, sorted(known))
-        hint = f"; did you mean '{nearest}'?" if nearest else ""
+        hint = did_you_mean(name, known)
         raise TypeError(f"{who} got an unexpected keyword argument '{name}'{hint}")
 
 

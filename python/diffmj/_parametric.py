@@ -16,6 +16,7 @@ from . import _diffmj
 from ._arrays import Array, to_threads
 from ._errors import InputError
 from ._field_values import common_size
+from ._option_values import did_you_mean
 from ._simulator import Simulator
 from ._trajectory import Trajectory
 
@@ -63,6 +64,12 @@ class ParametricSimulator:
     invweight0, ...): dL/dθ = Σ dL/dfield · dfield/dθ over the fields of mjModel that change. The
     second factor is a central difference of the compiler. If a field changes and acts on the motion
     but has no gradient, an error names it.
+
+    Examples:
+        >>> family = diffmj.ParametricSimulator("pendulum.xml", {"hinge/damping": 0.2})
+        >>> traj = family.at({"hinge/damping": 0.3}).rollout(qpos=[0.5], nstep=50)
+        >>> list(family.backward(traj, final={"qpos": [1.0]}))
+        ['hinge/damping[0]']
     """
 
     def __init__(
@@ -217,7 +224,7 @@ class ParametricSimulator:
             return self._family.mjcf(self._theta("mjcf", values))
         spec = self._spec(values)
         spec.compile()  # only a model that compiles is written
-        return spec.to_xml()
+        return str(spec.to_xml())
 
     def _jacobian_at(self, theta: Array) -> Any:
         key = theta.tobytes()
@@ -244,7 +251,10 @@ class ParametricSimulator:
             # an attribute of several numbers, or the only one of them
             matches = [i for i, x in enumerate(names) if x == name or x.startswith(f"{name}[")]
             if not matches:
-                raise InputError(f"{who}: there is no parameter '{name}'; there are {names}")
+                raise InputError(
+                    f"{who}: there is no parameter '{name}'; there are {names}"
+                    + did_you_mean(name, names)
+                )
             n = len(matches)
             numbers = np.asarray(value, dtype=float)
             if numbers.ndim == 1 and n == 1 and len(numbers) > 1:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, to_array, to_integer
 from ._errors import InputError
+from ._option_values import did_you_mean
 
 if TYPE_CHECKING:
     from ._simulator import Simulator
@@ -147,8 +148,11 @@ class Recording:
                         given[field][key.removeprefix(prefix)] = rows
                         break
                 else:
-                    known = ", ".join((*_WHOLE, "sensordata", *_NAMED.values(), _WEIGHT))
-                    raise InputError(f"{key!r} is not a quantity; there are time, {known}")
+                    known = ("time", *_WHOLE, "sensordata", *_NAMED.values(), _WEIGHT)
+                    raise InputError(
+                        f"{key!r} is not a quantity; there are {', '.join(known)}"
+                        + did_you_mean(key, known)
+                    )
         if "time" not in given:
             raise InputError("there is no 'time'")
         return cls(given.pop("time"), **given)

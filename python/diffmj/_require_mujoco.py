@@ -1,30 +1,75 @@
-"""Refuses another MuJoCo than the one the extension was compiled for."""
+"""Which of the extensions in this package fits the MuJoCo that is installed.
+
+The layouts of MuJoCo's structs differ between releases, so the package has one extension module and
+one command-line program for each release that it supports, in `_releases/<version>`.
+"""
 
 from __future__ import annotations
 
-_REBUILD = "pip install --no-build-isolation --force-reinstall ."
+import importlib.metadata
+from pathlib import Path
+
+_RELEASES = Path(__file__).parent / "_releases"
+_REBUILD = "pip install --no-build-isolation --no-deps --force-reinstall ."
 
 
-def require_mujoco() -> None:
-    """Imports mujoco, whose library the extension then shares, and compares versions."""
+def supported_releases() -> list[str]:
+    """The releases of MuJoCo that this package was compiled for, newest first."""
+    folders = [x.name for x in _RELEASES.iterdir() if x.is_dir()] if _RELEASES.is_dir() else []
+    return sorted(folders, key=_as_numbers, reverse=True)
+
+
+def installed_release() -> str:
+    """The version of the mujoco package, which is not imported unless that is the way to tell."""
     try:
-        from ._build_info import MUJOCO_VERSION as compiled
-    except ImportError:
-        raise ImportError(
-            "diffmj is not built: its extension module is missing beside this file. In diffmj's "
-            f"source tree run: {_REBUILD}"
-        ) from None
+        return importlib.metadata.version("mujoco")
+    except importlib.metadata.PackageNotFoundError:
+        return _imported_release()
+
+
+def release_folder(version: str) -> Path:
+    """The folder of the extension for this MuJoCo; ImportError if there is none."""
+    supported = supported_releases()
+    if version in supported:
+        return _RELEASES / version
+    if not supported:
+        raise ImportError(_NOT_BUILT)
+    *others, last = supported
+    known = f"{', '.join(others)} and {last}" if others else last
+    raise ImportError(
+        f"MuJoCo {version} is installed, but this diffmj supports MuJoCo {known}. Either run "
+        f"'pip install mujoco=={supported[0]}', or build diffmj for {version}: in its source tree "
+        f"run '{_REBUILD}'"
+    )
+
+
+def require_mujoco() -> str:
+    """Imports mujoco, whose library the extension then shares, and returns the extension's folder.
+
+    Called before the extension is loaded: it must not meet the structs of another release.
+    """
+    if not supported_releases():
+        raise ImportError(_NOT_BUILT)
+    return str(release_folder(_imported_release()))
+
+
+_NOT_BUILT = (
+    "diffmj is not built: there is no extension module in the folder _releases beside this file. "
+    f"In diffmj's source tree run '{_REBUILD}'"
+)
+
+
+def _imported_release() -> str:
     try:
         import mujoco
     except ImportError as error:
+        wanted = "".join(f"=={x}" for x in supported_releases()[:1])
         raise ImportError(
-            f"diffmj needs the mujoco package, version {compiled}, and importing it failed "
-            f"({error}). Run: pip install mujoco=={compiled}"
+            f"diffmj needs the mujoco package, and importing it failed ({error}). Run "
+            f"'pip install mujoco{wanted}'"
         ) from error
-    if mujoco.__version__ != compiled:
-        raise ImportError(
-            f"diffmj was compiled for MuJoCo {compiled}, but MuJoCo {mujoco.__version__} is "
-            f"installed, and struct layouts differ between releases. Either run "
-            f"'pip install mujoco=={compiled}', or build diffmj for {mujoco.__version__}: in its "
-            f"source tree run '{_REBUILD}'"
-        )
+    return str(mujoco.__version__)
+
+
+def _as_numbers(version: str) -> list[int]:
+    return [int(x) if x.isdigit() else 0 for x in version.split(".")]

@@ -34,6 +34,15 @@ class Simulator(ModelProperties):
     """A MuJoCo model, with rollouts and their gradients.
 
     Several threads may use one Simulator at once.
+
+    Examples:
+        >>> sim = diffmj.Simulator("pendulum.xml")
+        >>> sim.nq, sim.nu, sim.gradient_path
+        (1, 1, 'analytic')
+        >>> traj = sim.rollout(qpos=[0.5], nstep=100)
+        >>> grad = traj.backward(final={"qpos": [1.0]})
+        >>> grad.qpos.shape, grad.ctrl.shape
+        ((1,), (100, 1))
     """
 
     _theta: Array | None = None  # of ParametricSimulator.at
@@ -153,7 +162,13 @@ class Simulator(ModelProperties):
         return State(x.time, x.qpos, x.qvel, x.act, np.zeros(self.nu))
 
     def keyframe_state(self, key: str | int) -> State:
-        """The keyframe with this name or number."""
+        """The keyframe with this name or number.
+
+        Examples:
+            >>> sim = diffmj.Simulator("pendulum.xml")
+            >>> sim.keyframe_state("tilted").qpos
+            array([0.3])
+        """
         index = self._model.keyframe(key) if isinstance(key, str) else operator.index(key)
         frame = self._model.load_keyframe(index)
         return State(

@@ -20,7 +20,8 @@ def tree_sum(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         even = len(x) - len(x) % 2
         pairs = x[0:even:2] + x[1:even:2]
         x = pairs if even == len(x) else np.concatenate([pairs, x[-1:]])
-    return x[0]
+    total: npt.NDArray[Any] = x[0]
+    return total
 
 
 class TreeSum:

@@ -42,6 +42,11 @@ def to_warnings(recorded: Iterable[_diffmj.Warning]) -> list[Warning]:
     return [Warning(w.text, w.first_step, w.count, w.kind) for w in recorded]
 
 
+def shown_numbers(numbers: list[int], most: int = 10) -> str:
+    """The first of them, as a list in a text."""
+    return ", ".join(str(i) for i in numbers[:most]) + (", ..." if len(numbers) > most else "")
+
+
 def report_warnings(record: _diffmj.TrajectoryBatch, batch: int | None) -> None:
     """Gives the first entry of each kind as a Python warning, at the caller of the caller."""
     for kind, category in _CATEGORIES.items():

@@ -12,30 +12,29 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _diffmj, _pool_worker
-from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_index, to_integer
+from ._arrays import Array, Input, common_batch, common_nstep, to_array, to_integer
 from ._cost import Cost
 from ._errors import InputError
 from ._failures import report_failures
 from ._inputs import ROWS as INPUT_ROWS
-from ._linearize import Tangents
 from ._pool_chunks import Chunk, Chunks
-from ._records import ConstraintForces, Gradient, IntegratorRecord
+from ._records import Gradient
 from ._segments import Segment
 from ._simulator import Simulator
-from ._trajectory import _ROWS, Trajectory, _parameters
+from ._trajectory import Trajectory, _parameters
 from ._tree_sum import TreeSum
 from ._warnings import report_warnings
 
 try:
     from ._pool_cluster import Cluster, Shared
+    from ._pool_trajectory import Arrays, Gradients, PoolTrajectory, Record, only_parts
 except ImportError as error:
     if error.name != "ray":
         raise
@@ -47,8 +46,6 @@ __all__ = ["Pool", "PoolTrajectory"]
 
 _ROLLOUT = inspect.signature(Simulator.rollout)
 _LINEARIZE = inspect.signature(Simulator.linearize)
-_BACKWARD = inspect.signature(Trajectory.backward)
-_PARTS = (*_pool_worker.GRADIENT, "params")
 
 
 class Pool:
@@ -127,7 +124,7 @@ class Pool:
         Warns: as `Simulator.rollout` does.
         """
         call = self._call("rollout", _ROLLOUT, args, arguments)
-        record = _Record(self, call)
+        record = Record(self, call)
         shared = {"sim": call.sim, "common": call.common}
 
         def send(chunk: Chunk) -> dict[str, Any]:
@@ -149,7 +146,7 @@ class Pool:
     def linearize(self, *args: Any, **arguments: Any) -> tuple[Array, ...]:
         """As `Simulator.linearize`, of a batch."""
         call = self._call("linearize", _LINEARIZE, args, arguments)
-        out = _Arrays(call.batch)
+        out = Arrays(call.batch)
 
         def send(chunk: Chunk) -> dict[str, Any]:
             chunk.inputs = chunk.inputs or call.inputs(chunk)
@@ -195,10 +192,10 @@ class Pool:
         """
         who = "value_and_gradient"
         call = self._call(who, _ROLLOUT, (), arguments)
-        names, parts = _parameters(params), _only(who, only)
-        record = _Record(self, call)
+        names, parts = _parameters(params), only_parts(who, only)
+        record = Record(self, call)
         trajectory = PoolTrajectory(self._require_sim(who), record, True, call.xfrc_applied)
-        gradients = _Gradients(call.batch, sum)
+        gradients = Gradients(call.batch, sum)
         values, total = np.empty(call.batch), TreeSum(call.batch)
 
         def send(chunk: Chunk) -> dict[str, Any]:
@@ -317,11 +314,12 @@ class Pool:
 
         def values(start: dict[str, Array], variables: Array, gradient: bool) -> tuple[Any, ...]:
             n = len(variables)
-            out = _Arrays(n)
-            ok, message = [False] * n, [""] * n
+            out = Arrays(n)
+            ok, message, cfd = [False] * n, [""] * n, [(0, 0)] * n
 
             def receive(chunk: Chunk, result: tuple[Any, ...]) -> None:
-                ok[chunk.begin : chunk.end], message[chunk.begin : chunk.end] = result[0], result[4]
+                for to, x in zip((ok, message, cfd), (result[0], *result[4:]), strict=True):
+                    to[chunk.begin : chunk.end] = x
                 out.add(chunk, dict(zip(("cost", "terms", "gradient"), result[1:4], strict=True)))
 
             run(
@@ -337,7 +335,7 @@ class Pool:
                 f"{kind} {gradient}",
                 "samples",
             )
-            return (ok, *out.arrays.values(), message)
+            return (ok, *out.arrays.values(), message, cfd)
 
         return values
 
@@ -352,13 +350,13 @@ class Pool:
             model: _diffmj.Model, which: list[int], gradient: bool, fields: list[str]
         ) -> tuple[Any, ...]:
             n = len(which)
-            ok, losses, message = [False] * n, [0.0] * n, [""] * n
-            params = _Arrays(n)
+            ok, losses, message, cfd = [False] * n, [0.0] * n, [""] * n, [(0, 0)] * n
+            params = Arrays(n)
 
             def receive(chunk: Chunk, result: tuple[Any, ...]) -> None:
-                for to, x in zip((ok, losses, message), result[:3], strict=True):
+                for to, x in zip((ok, losses, message, cfd), result[:4], strict=True):
                     to[chunk.begin : chunk.end] = x
-                params.add(chunk, result[3])
+                params.add(chunk, result[4])
 
             run(
                 _pool_worker.segment_values,
@@ -374,7 +372,7 @@ class Pool:
                 f"segments {shared.number} {gradient}",
                 "segments",
             )
-            return ok, losses, message, params.arrays
+            return ok, losses, message, cfd, params.arrays
 
         return values
 
@@ -440,366 +438,3 @@ def _linearize_input(sim: Simulator, name: str, value: Any) -> Input:
     if INPUT_ROWS[name][1] and x.ndim == len(row) + 2 and x.shape[1] == 1:
         x = x[:, 0]  # one step
     return Input("linearize", name, x, row, False)
-
-
-def _only(who: str, only: Iterable[str] | None) -> list[str]:
-    if only is None:
-        return list(_PARTS)
-    names = [only] if isinstance(only, str) else list(only)
-    for x in names:
-        if x not in _PARTS:
-            raise InputError(f"{who}: only has {x!r}, expected names among {', '.join(_PARTS)}")
-    return names
-
-
-class _Arrays:
-    """Arrays of a batch, put together from those of chunks."""
-
-    def __init__(self, size: int):
-        self._size = size
-        self.arrays: dict[str, npt.NDArray[Any]] = {}
-
-    def add(self, chunk: Chunk, parts: Mapping[str, npt.NDArray[Any]]) -> None:
-        for name, x in parts.items():
-            if name not in self.arrays:
-                self.arrays[name] = np.empty((self._size, *x.shape[1:]), x.dtype)
-            self.arrays[name][chunk.begin : chunk.end] = x
-
-
-class _Gradients:
-    """What `Trajectory._gradient` reads of the extension's GradientBatch."""
-
-    def __init__(self, size: int, total: bool):
-        self._size, self._all = size, _Arrays(size)
-        self._sum = TreeSum(size) if total else None
-        self._counts = _Arrays(size)
-        self.message = [""] * size
-
-    def add(self, chunk: Chunk, result: dict[str, Any]) -> None:
-        if self._sum is None:
-            self._all.add(chunk, result["arrays"])
-        else:
-            self._sum.add(chunk.begin, chunk.end, result["arrays"])
-        self._counts.add(chunk, result["counts"])
-        for i, x in result["message"].items():
-            self.message[chunk.begin + i] = x
-
-    def param(self, name: str) -> Array | None:
-        return self._array(f"params.{name}")
-
-    def _array(self, name: str) -> Array | None:
-        if self._sum is None:
-            return self._all.arrays.get(name)
-        x = (self._sum.total or {}).get(name)
-        return None if x is None else x[None]
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _pool_worker.GRADIENT:
-            return self._array(name)
-        if name in _pool_worker.COUNTS:
-            counts = self._counts.arrays[name].tolist()
-            return [sum(counts)] if self._sum is not None else counts
-        raise AttributeError(name)
-
-
-class _Outcomes:
-    """How the rollouts of a batch went."""
-
-    def __init__(self, size: int):
-        self.arrays = _Arrays(size)
-        self.sparse: dict[str, dict[int, Any]] = {"outcome": {}, "message": {}, "warnings": {}}
-
-    def add(self, chunk: Chunk, result: dict[str, Any]) -> None:
-        self.arrays.add(chunk, {name: result[name] for name in ("ok", "completed")})
-        for name, to in self.sparse.items():
-            to.update((chunk.begin + i, x) for i, x in result[name].items())
-
-
-class _Record:
-    """What a Trajectory reads of the extension's TrajectoryBatch; arrays are fetched."""
-
-    def __init__(self, pool: Pool, call: _Call):
-        self.pool, self.nstep = pool, call.nstep
-        self.sim, self.common = call.sim, call.common
-        self.chunks: list[Chunk] = []
-        self.outcomes = _Outcomes(call.batch)
-        self._size = call.batch
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def ok(self) -> list[bool]:
-        return self.outcomes.arrays.arrays["ok"].tolist()
-
-    @property
-    def completed(self) -> list[int]:
-        return self.outcomes.arrays.arrays["completed"].tolist()
-
-    def _entries(self, name: str, default: Any) -> list[Any]:
-        found = self.outcomes.sparse[name]
-        return [found.get(i, default) for i in range(self._size)]
-
-    @property
-    def outcome(self) -> list[str]:
-        return self._entries("outcome", "success")
-
-    @property
-    def message(self) -> list[str]:
-        return self._entries("message", "")
-
-    @property
-    def warnings(self) -> list[list[Any]]:
-        return self._entries("warnings", [])
-
-    def __getattr__(self, name: str) -> npt.NDArray[Any]:
-        if name in ("qpos", "qvel", "act", "qacc"):
-            return self.fetch(name)
-        raise AttributeError(name)
-
-    def run(
-        self,
-        function: Callable[..., Any],
-        arguments: Callable[[Chunk], Mapping[str, Any]],
-        receive: Callable[[Chunk, Any], object],
-        chunks: Sequence[Chunk] | None = None,
-    ) -> None:
-        """A function of the trajectories of every chunk, where they are."""
-        self.pool._run(
-            _pool_worker.of_trajectory,
-            list(self.chunks if chunks is None else chunks),
-            {"sim": self.sim, "common": self.common},
-            lambda chunk: {
-                "number": self.common.number,
-                "inputs": [chunk.inputs],
-                "function": function,
-                "arguments": arguments(chunk),
-            },
-            receive,
-            "",
-        )
-
-    def fetch(self, name: str, row: int | None = None) -> npt.NDArray[Any]:
-        """An array of all rollouts, or the rows of one state."""
-        out = _Arrays(self._size)
-        self.run(
-            _pool_worker.fetch,
-            lambda chunk: {"name": name, "row": row},
-            lambda chunk, x: out.add(chunk, {name: x}),
-        )
-        out.arrays[name].flags.writeable = False
-        return out.arrays[name]
-
-
-class PoolTrajectory(Trajectory):
-    """The rollouts of `Pool.rollout`, which stay on the workers that made them. An array comes here
-    when it is first read; `row` and `apply` bring less. If a worker is lost, its rollouts are made
-    again when they are needed, with the same bits.
-    """
-
-    _record: Any
-
-    def row(self, name: str, index: int = -1) -> Array:
-        """The rows of one state of an array, (B, ...): of the last one, `traj.row("qpos")`.
-
-        Raises:
-            InputError: no such array or state.
-        """
-        if name not in _ROWS or name == "qpos_tangent":
-            names = [x for x in _ROWS if x != "qpos_tangent"]
-            raise InputError(f"row: there is no array {name!r}, expected among {', '.join(names)}")
-        rows = self.nstep + 1
-        at = to_index("row", "index", index + rows if index < 0 else index, rows)
-        return self._record.fetch(name, at)
-
-    def apply(self, function: Callable[..., Any], *args: Any) -> Any:
-        """A function of the trajectories, where they are.
-
-            distance = traj.apply(lambda t: np.linalg.norm(t.qpos[:, -1, :2], axis=-1))    # (B,)
-
-        Args:
-            function: takes a `Trajectory`, a part of the batch, and `args`. It returns an array
-                with one row per rollout, or a dict of such arrays. It is pickled.
-        """
-        out = _Arrays(len(self._record))
-        is_dict = False
-
-        def receive(chunk: Chunk, result: Any) -> None:
-            nonlocal is_dict
-            is_dict = isinstance(result, Mapping)
-            parts = dict(result) if is_dict else {"": result}
-            parts = {name: np.asarray(x) for name, x in parts.items()}
-            for name, x in parts.items():
-                if x.ndim == 0 or len(x) != len(chunk):
-                    raise InputError(
-                        f"apply: the function returned {name and repr(name) + ' with '}shape "
-                        f"{x.shape} for {len(chunk)} rollouts, expected one row each"
-                    )
-            out.add(chunk, parts)
-
-        shared = Shared(self._record.pool._cluster, (function, args))
-        record = self._record
-        record.pool._run(
-            _apply,
-            list(record.chunks),
-            {"sim": record.sim, "common": record.common, "call": shared},
-            lambda chunk: {"number": record.common.number, "inputs": [chunk.inputs]},
-            receive,
-            "",
-        )
-        return out.arrays if is_dict else out.arrays[""]
-
-    def backward(  # type: ignore[override]
-        self,
-        *args: Any,
-        sum: bool = False,
-        only: Iterable[str] | None = None,
-        **arguments: Any,
-    ) -> Gradient:
-        """As `Trajectory.backward`, where the trajectories are.
-
-        Args:
-            sum: return the sum over the batch, taken on the workers, for inputs that the rollouts
-                share: the same bits as `Gradient.sum`, and hardly a byte is moved.
-            only: names of the parts of the gradient that come back, such as ["qvel", "params"];
-                others are None. None: all.
-        """
-        given = dict(_BACKWARD.bind(self, *args, **arguments).arguments)
-        del given["self"]
-        names, parts = _parameters(given.pop("params", ())), _only("backward", only)
-        rows, final_row, forces = self._cotangents(**given)
-        out = _Gradients(len(self._record), sum)
-
-        def cut(chunk: Chunk) -> dict[str, Any]:
-            some = slice(chunk.begin, chunk.end)
-            return {
-                "rows": {name: x[some] for name, x in rows.items()},
-                "final_row": final_row,
-                "forces": forces[some],
-                "names": names,
-                "only": parts,
-                "total": sum,
-            }
-
-        self._record.run(_pool_worker.pull_back, cut, out.add)
-        return self._gradient(out, names, single=sum)  # type: ignore[arg-type]
-
-    def forward(
-        self,
-        qpos: npt.ArrayLike | None = None,
-        qpos_tangent: npt.ArrayLike | None = None,
-        qvel: npt.ArrayLike | None = None,
-        act: npt.ArrayLike | None = None,
-        ctrl: npt.ArrayLike | None = None,
-        qfrc_applied: npt.ArrayLike | None = None,
-        params: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Tangents:
-        """As `Trajectory.forward`, where the trajectories are."""
-
-        def checked(name: str, value: npt.ArrayLike) -> Array:
-            x = to_array("forward", name, value)
-            if x.ndim == 0 or len(x) != self.batch:
-                raise InputError(
-                    f"forward: {name} has shape {x.shape}, expected a first dimension of B = "
-                    f"{self.batch}"
-                )
-            return x
-
-        named = {
-            "qpos": qpos,
-            "qpos_tangent": qpos_tangent,
-            "qvel": qvel,
-            "act": act,
-            "ctrl": ctrl,
-            "qfrc_applied": qfrc_applied,
-        }
-        rows = {name: checked(name, x) for name, x in named.items() if x is not None}
-        fields = {name: checked(f"params[{name!r}]", x) for name, x in (params or {}).items()}
-        out = _Arrays(len(self._record))
-
-        def cut(chunk: Chunk) -> dict[str, Any]:
-            some = slice(chunk.begin, chunk.end)
-            return {
-                "arrays": {name: x[some] for name, x in rows.items()},
-                "params": {name: x[some] for name, x in fields.items()},
-            }
-
-        self._record.run(_pool_worker.forward, cut, out.add)
-        return Tangents(**out.arrays)
-
-    def linearize(self) -> tuple[Array, ...]:
-        """As `Trajectory.linearize`, where the trajectories are."""
-        out = _Arrays(len(self._record))
-        self._record.run(
-            _pool_worker.linearize_trajectory,
-            lambda chunk: {},
-            lambda chunk, x: out.add(chunk, {str(i): y for i, y in enumerate(x)}),
-        )
-        return tuple(out.arrays.values())
-
-    def constraint_forces(self, step: int, rollout: int | None = None) -> ConstraintForces:
-        """As `Trajectory.constraint_forces`."""
-        who = "constraint_forces"
-        if rollout is None:
-            raise InputError(
-                f"{who}: rollout is not given; say which one of the batch of {self.batch}"
-            )
-        which = to_index(who, "rollout", rollout, len(self._record))
-        found: list[ConstraintForces] = []
-        self._record.run(
-            _pool_worker.constraint_forces,
-            lambda chunk: {"step": step, "rollout": which - chunk.begin},
-            lambda chunk, x: found.append(x),
-            [x for x in self._record.chunks if x.begin <= which < x.end],
-        )
-        return found[0]
-
-    @cached_property
-    def integrator(self) -> list[IntegratorRecord] | None:  # type: ignore[override]
-        """As `Trajectory.integrator`."""
-        if not self._sim._model.is_adaptive:
-            return None
-        out: list[Any] = [None] * len(self._record)
-
-        def receive(chunk: Chunk, x: list[IntegratorRecord]) -> None:
-            out[chunk.begin : chunk.end] = x
-
-        self._record.run(_pool_worker.field, lambda chunk: {"name": "integrator"}, receive)
-        return out
-
-    @cached_property
-    def time(self) -> Array:
-        """(B, nstep + 1) [s]"""
-        return self._record.fetch("time")
-
-    @cached_property
-    def sensordata(self) -> Array:
-        """(B, nstep + 1, nsensordata): as `Trajectory.sensordata`."""
-        return self._record.fetch("sensordata")
-
-    @cached_property
-    def steps(self) -> np.recarray[Any, Any]:
-        """(B, nstep) records: as `Trajectory.steps`."""
-        return self._record.fetch("steps").view(np.recarray)  # type: ignore[return-value]
-
-    def _pose(self, name: str) -> Array:
-        return self._record.fetch(name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise InputError(
-            "PoolTrajectory: it is on the workers of a pool and cannot be pickled; pickle the "
-            "arrays that you need"
-        )
-
-
-def _apply(
-    worker: _pool_worker.Worker,
-    begin: int,
-    sim: Simulator,
-    common: dict[str, Any],
-    call: tuple[Callable[..., Any], tuple[Any, ...]],
-    number: int,
-    inputs: Any,
-) -> Any:
-    function, args = call
-    return function(worker.trajectory(number, begin, sim, common, inputs), *args)

@@ -43,7 +43,7 @@ void bind_fit(nb::module_& m) {
           "__init__",
           [](FitResult* self, std::vector<double> theta, double loss,
              std::vector<std::tuple<int, double, std::vector<double>, double, int>> history,
-             bool converged, bool interrupted) {
+             bool converged, bool interrupted, const CfdPair& cfd) {
             new (self) FitResult{.theta = std::move(theta),
                                  .loss = loss,
                                  .moves = {},
@@ -51,7 +51,8 @@ void bind_fit(nb::module_& m) {
                                  .converged = converged,
                                  .interrupted = interrupted,
                                  .message = {},
-                                 .warning = {}};
+                                 .warning = {},
+                                 .cfd = {.evaluations = cfd.first, .capped = cfd.second}};
             for (auto& [iteration, step_loss, values, seconds, nfailed] : history) {
               self->history.push_back({.iteration = iteration,
                                        .loss = step_loss,
@@ -61,13 +62,14 @@ void bind_fit(nb::module_& m) {
                                        .nfailed = nfailed});
             }
           },
-          "theta"_a, "loss"_a, "history"_a, "converged"_a, "interrupted"_a)
+          "theta"_a, "loss"_a, "history"_a, "converged"_a, "interrupted"_a, "cfd"_a)
       .def_ro("theta", &FitResult::theta)
       .def_ro("loss", &FitResult::loss)
       .def_ro("moves", &FitResult::moves)
       .def_ro("history", &FitResult::history)
       .def_ro("converged", &FitResult::converged)
       .def_ro("warning", &FitResult::warning)
+      .def_ro("cfd", &FitResult::cfd)
       .def_ro("interrupted", &FitResult::interrupted)
       .def_ro("message", &FitResult::message);
 
@@ -123,11 +125,12 @@ void bind_fit(nb::module_& m) {
             Objective::Value value = signals.run([&] {
               return objective.evaluate(span(theta), gradient, {}, signals.options(nthread));
             });
-            return std::tuple<double, Array, int>(value.loss, array(std::move(value.gradient)),
-                                                  value.nfailed);
+            return std::tuple<double, Array, int, CfdPair>(
+                value.loss, array(std::move(value.gradient)), value.nfailed,
+                {value.cfd.evaluations, value.cfd.capped});
           },
           "theta"_a, "gradient"_a, "nthread"_a.none(),
-          "Loss, gradient, and number of failed rollouts.")
+          "Loss, gradient, number of failed rollouts, and counts of contacts from distance.")
       .def(
           "residuals",
           [](const Objective& objective, const Numbers& theta, bool jacobian,
@@ -229,6 +232,7 @@ void bind_fit(nb::module_& m) {
         std::vector<bool> ok;
         std::vector<double> losses;
         std::vector<std::string> message;
+        std::vector<CfdPair> cfd;
         std::map<std::string, std::vector<double>> rows;
         std::map<std::string, size_t> width;
         for (const SegmentValue& x : values) {
@@ -238,6 +242,7 @@ void bind_fit(nb::module_& m) {
           ok.push_back(x.ok);
           losses.push_back(x.loss);
           message.push_back(x.message);
+          cfd.emplace_back(x.cfd.evaluations, x.cfd.capped);
           // of a rollout that failed NaN
           for (const auto& [name, size] : width) {
             std::vector<double>& to = rows[name];
@@ -254,11 +259,12 @@ void bind_fit(nb::module_& m) {
           params.emplace(name, new_array(std::move(numbers), {n, width[name]}));
         }
         return std::tuple<std::vector<bool>, std::vector<double>, std::vector<std::string>,
-                          std::map<std::string, Array>>(std::move(ok), std::move(losses),
-                                                        std::move(message), std::move(params));
+                          std::vector<CfdPair>, std::map<std::string, Array>>(
+            std::move(ok), std::move(losses), std::move(message), std::move(cfd),
+            std::move(params));
       },
       "model"_a, "segments"_a, "loss"_a, "scale"_a, "gradient"_a, "fields"_a, "nthread"_a,
-      "ok, losses, messages, and gradients by field.");
+      "ok, losses, messages, counts of contacts from distance, and gradients by field.");
 }
 
 }  // namespace diffmj::python

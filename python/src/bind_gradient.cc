@@ -56,6 +56,13 @@ auto counts(long Gradient::*member) {
     return out;
   };
 }
+auto cfd_counts(long CfdCounts::*member) {
+  return [member](const GradientBatch& batch) {
+    std::vector<long> out;
+    for (const Gradient& x : batch.items) out.push_back(x.cfd.*member);
+    return out;
+  };
+}
 
 }  // namespace
 
@@ -101,8 +108,8 @@ void bind_gradient(nb::module_& m) {
       .def_prop_ro("naccepted", counts(&Gradient::naccepted))
       .def_prop_ro("nrejected", counts(&Gradient::nrejected))
       .def_prop_ro("nevaluation", counts(&Gradient::nevaluation))
-      .def_prop_ro("cfd_evaluations", counts(&Gradient::cfd_evaluations))
-      .def_prop_ro("cfd_capped", counts(&Gradient::cfd_capped));
+      .def_prop_ro("cfd_evaluations", cfd_counts(&CfdCounts::evaluations))
+      .def_prop_ro("cfd_capped", cfd_counts(&CfdCounts::capped));
 
   m.def(
       "rollout_pullback",

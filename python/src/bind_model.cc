@@ -48,6 +48,16 @@ void bind_options(nb::module_& m) {
             new (self) CfdLaw(cfd_law_by_name(values));
           },
           "values"_a);
+  nb::class_<CfdCounts>(m, "CfdCounts", "States with contacts from distance; see cfd.h.")
+      .def(
+          "__init__",
+          [](CfdCounts* self, long evaluations, long capped) {
+            new (self) CfdCounts{.evaluations = evaluations, .capped = capped};
+          },
+          "evaluations"_a, "capped"_a)
+      .def_ro("evaluations", &CfdCounts::evaluations)
+      .def_ro("capped", &CfdCounts::capped)
+      .def("warning", &CfdCounts::warning);
   nb::class_<Cfd>(m, "Cfd", "Contacts from distance.")
       .def(
           "__init__",

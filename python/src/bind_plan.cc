@@ -33,17 +33,25 @@ Frame::Kind kind_from_name(const std::string& name) {
 }
 
 void bind_cost(nb::module_& m) {
+  using Names = std::vector<std::string>;
+  using Values = std::vector<double>;
+  nb::class_<Reference>(m, "Reference", "Numbers over time.")
+      .def(
+          "__init__",
+          [](Reference* self, const Values& time, const Values& values) {
+            new (self) Reference{time, values};
+          },
+          "time"_a, "values"_a);
   nb::class_<Frame>(m, "Frame", "Something with a place and an orientation.")
       .def(
           "__init__",
           [](Frame* self, const std::string& kind, const std::string& name,
-             std::array<double, 3> pos, std::array<double, 4> quat) {
-            new (self) Frame{kind_from_name(kind), name, pos, quat};
+             std::array<double, 3> pos, std::array<double, 4> quat, const Reference& pos_over_time,
+             const Reference& quat_over_time) {
+            new (self) Frame{kind_from_name(kind), name, pos, quat, pos_over_time, quat_over_time};
           },
-          "kind"_a, "name"_a, "pos"_a, "quat"_a);
+          "kind"_a, "name"_a, "pos"_a, "quat"_a, "pos_over_time"_a, "quat_over_time"_a);
 
-  using Names = std::vector<std::string>;
-  using Values = std::vector<double>;
   nb::class_<Distance>(m, "Distance")
       .def("__init__",
            [](Distance* self, const Frame& from, const Frame& to, std::array<double, 3> axes) {
@@ -54,21 +62,24 @@ void bind_cost(nb::module_& m) {
         new (self) Orientation{from, to};
       });
   nb::class_<JointPosition>(m, "JointPosition")
-      .def("__init__", [](JointPosition* self, const Names& joints, const Values& target) {
-        new (self) JointPosition{joints, target};
+      .def("__init__", [](JointPosition* self, const Names& joints, const Values& target,
+                          const Reference& reference) {
+        new (self) JointPosition{joints, target, reference};
       });
   nb::class_<JointVelocity>(m, "JointVelocity")
-      .def("__init__", [](JointVelocity* self, const Names& joints, const Values& target) {
-        new (self) JointVelocity{joints, target};
+      .def("__init__", [](JointVelocity* self, const Names& joints, const Values& target,
+                          const Reference& reference) {
+        new (self) JointVelocity{joints, target, reference};
       });
   nb::class_<FrameVelocity>(m, "FrameVelocity")
-      .def("__init__",
-           [](FrameVelocity* self, const Frame& frame, bool angular, std::array<double, 3> target) {
-             new (self) FrameVelocity{frame, angular, target};
-           });
+      .def("__init__", [](FrameVelocity* self, const Frame& frame, bool angular,
+                          std::array<double, 3> target, const Reference& reference) {
+        new (self) FrameVelocity{frame, angular, target, reference};
+      });
   nb::class_<ControlEffort>(m, "ControlEffort")
-      .def("__init__", [](ControlEffort* self, const Names& actuators, const Values& target) {
-        new (self) ControlEffort{actuators, target};
+      .def("__init__", [](ControlEffort* self, const Names& actuators, const Values& target,
+                          const Reference& reference) {
+        new (self) ControlEffort{actuators, target, reference};
       });
   nb::class_<ControlRate>(m, "ControlRate")
       .def("__init__",
@@ -77,8 +88,9 @@ void bind_cost(nb::module_& m) {
     new (self) ForceEffort{};
   });
   nb::class_<SensorValue>(m, "SensorValue")
-      .def("__init__", [](SensorValue* self, const std::string& sensor, const Values& target) {
-        new (self) SensorValue{sensor, target};
+      .def("__init__", [](SensorValue* self, const std::string& sensor, const Values& target,
+                          const Reference& reference) {
+        new (self) SensorValue{sensor, target, reference};
       });
 
   nb::class_<CostTerm>(m, "CostTerm", "A term of a cost.")
@@ -178,8 +190,7 @@ void bind_planner(nb::module_& m) {
       .def_ro("history", &Plan::history)
       .def_ro("nrollout", &Plan::nrollout)
       .def_ro("ndiverged", &Plan::ndiverged)
-      .def_ro("cfd_evaluations", &Plan::cfd_evaluations)
-      .def_ro("cfd_capped", &Plan::cfd_capped)
+      .def_ro("cfd", &Plan::cfd)
       .def_ro("message", &Plan::message)
       .def_ro("interrupted", &Plan::interrupted)
       .def_ro("seconds", &Plan::seconds);
@@ -218,6 +229,7 @@ void bind_planner(nb::module_& m) {
             std::vector<bool> ok;
             std::vector<double> cost, terms, gradients;
             std::vector<std::string> message;
+            std::vector<CfdPair> cfd;
             const size_t nterm = static_cast<size_t>(planner.cost().nterm()),
                          size = gradient ? variables.shape(1) : 0;
             for (PlanValue& x : values) {
@@ -229,15 +241,18 @@ void bind_planner(nb::module_& m) {
               ok.push_back(x.ok);
               cost.push_back(x.ok ? x.cost : nan);
               message.push_back(x.message);
+              cfd.emplace_back(x.cfd.evaluations, x.cfd.capped);
               add(x.terms, nterm, terms);
               if (gradient) add(x.gradient, size, gradients);
             }
-            return std::tuple<std::vector<bool>, Array, Array, Array, std::vector<std::string>>(
+            return std::tuple<std::vector<bool>, Array, Array, Array, std::vector<std::string>,
+                              std::vector<CfdPair>>(
                 std::move(ok), new_array(std::move(cost), {n, 1}),
                 new_array(std::move(terms), {n, nterm}), new_array(std::move(gradients), {n, size}),
-                std::move(message));
+                std::move(message), std::move(cfd));
           },
-          "start"_a, "variables"_a, "gradient"_a, "ok, costs, terms, gradients, messages.")
+          "start"_a, "variables"_a, "gradient"_a,
+          "ok, costs, terms, gradients, messages, counts of contacts from distance.")
       .def("shift", &Planner::shift, "seconds"_a)
       .def("reset", &Planner::reset);
 }
@@ -254,8 +269,7 @@ void bind_mpc(nb::module_& m) {
       .def_ro("history", &MpcPlan::history)
       .def_ro("nrollout", &MpcPlan::nrollout)
       .def_ro("ndiverged", &MpcPlan::ndiverged)
-      .def_ro("cfd_evaluations", &MpcPlan::cfd_evaluations)
-      .def_ro("cfd_capped", &MpcPlan::cfd_capped)
+      .def_ro("cfd", &MpcPlan::cfd)
       .def_ro("message", &MpcPlan::message);
 
   const auto rows = [](const std::vector<double>& x, int n) {

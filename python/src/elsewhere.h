@@ -2,9 +2,11 @@
 #ifndef DIFFMJ_PYTHON_ELSEWHERE_H_
 #define DIFFMJ_PYTHON_ELSEWHERE_H_
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
 #include <tuple>
+#include <utility>
 
 #include "bind.h"
 #include "diffmj/fit.h"
@@ -58,9 +60,12 @@ inline nb::dict start_arrays(const RolloutInput& start) {
   return out;
 }
 
-// ok, costs, terms, gradients, messages: a row, or an entry, per rollout.
-using PlanValues =
-    std::tuple<std::vector<bool>, RowArray, RowArray, RowArray, std::vector<std::string>>;
+// Of CfdCounts: evaluations, capped.
+using CfdPair = std::pair<long, long>;
+
+// ok, costs, terms, gradients, messages, counts: a row, or an entry, per rollout.
+using PlanValues = std::tuple<std::vector<bool>, RowArray, RowArray, RowArray,
+                              std::vector<std::string>, std::vector<CfdPair>>;
 
 // function takes a dict of the start's arrays, the decision variables (n x size) and whether
 // gradients are wanted.
@@ -72,10 +77,10 @@ inline PlanEvaluate plan_evaluate(const nb::object& function) {
     std::vector<double> all;
     for (const std::vector<double>& z : variables) all.insert(all.end(), z.begin(), z.end());
     const size_t n = variables.size(), size = all.size() / n;
-    const auto [ok, cost, terms, gradients, message] =
+    const auto [ok, cost, terms, gradients, message, cfd] =
         call(start_arrays(start), new_array(std::move(all), {n, size}), gradient);
-    if (ok.size() != n || message.size() != n || cost.shape(0) != n || cost.shape(1) != 1 ||
-        terms.shape(0) != n || gradients.shape(0) != n) {
+    if (ok.size() != n || message.size() != n || cfd.size() != n || cost.shape(0) != n ||
+        cost.shape(1) != 1 || terms.shape(0) != n || gradients.shape(0) != n) {
       throw InputError("plan: the values are not of " + std::to_string(n) + " rollouts");
     }
     for (size_t i = 0; i < n; i++) {
@@ -86,15 +91,16 @@ inline PlanEvaluate plan_evaluate(const nb::object& function) {
       out[i].ok = ok[i];
       out[i].cost = cost.data()[i];
       out[i].message = message[i];
+      out[i].cfd = {.evaluations = cfd[i].first, .capped = cfd[i].second};
       copy(terms, out[i].terms);
       if (gradient) copy(gradients, out[i].gradient);
     }
   };
 }
 
-// ok, losses, messages: an entry per segment; gradients by field, a row per segment.
+// ok, losses, messages, counts: an entry per segment; gradients by field, a row per segment.
 using SegmentValues = std::tuple<std::vector<bool>, std::vector<double>, std::vector<std::string>,
-                                 std::map<std::string, RowArray>>;
+                                 std::vector<CfdPair>, std::map<std::string, RowArray>>;
 
 // function takes a model, numbers of segments, whether gradients are wanted, and in which fields.
 inline Objective::Elsewhere segments_elsewhere(const nb::object& function) {
@@ -102,10 +108,10 @@ inline Objective::Elsewhere segments_elsewhere(const nb::object& function) {
                                                      bool gradient,
                                                      const std::vector<std::string>& fields) {
     const nb::gil_scoped_acquire lock;
-    const auto [ok, loss, message, params] =
+    const auto [ok, loss, message, cfd, params] =
         call(model, std::vector<int>(which.begin(), which.end()), gradient, fields);
     const size_t n = which.size();
-    bool good = ok.size() == n && loss.size() == n && message.size() == n;
+    bool good = ok.size() == n && loss.size() == n && message.size() == n && cfd.size() == n;
     for (const auto& [name, rows] : params) good = good && rows.shape(0) == n;
     if (!good) {
       throw InputError("Objective: the values are not of " + std::to_string(n) + " segments");
@@ -115,6 +121,7 @@ inline Objective::Elsewhere segments_elsewhere(const nb::object& function) {
       out[i].ok = ok[i];
       out[i].loss = loss[i];
       out[i].message = message[i];
+      out[i].cfd = {.evaluations = cfd[i].first, .capped = cfd[i].second};
       if (!ok[i]) continue;
       for (const auto& [name, rows] : params) {
         const double* begin = rows.data() + i * rows.shape(1);

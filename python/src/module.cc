@@ -4,6 +4,10 @@
 #include "diffmj/error.h"
 #include "diffmj/version.h"
 
+#ifndef DIFFMJ_BUILD_VERSION  // set for wheels
+#define DIFFMJ_BUILD_VERSION DIFFMJ_VERSION
+#endif
+
 namespace diffmj::python {
 namespace {
 
@@ -42,7 +46,7 @@ NB_MODULE(_diffmj, m) {
   using namespace diffmj::python;
   m.doc() = "C++ core of diffmj. Use the package diffmj instead: its functions check shapes.";
   m.def(
-      "version", [] { return DIFFMJ_VERSION; }, "The version of diffmj.");
+      "version", [] { return DIFFMJ_BUILD_VERSION; }, "The version of diffmj.");
   m.def("mujoco_version_compiled", &diffmj::mujoco_version_compiled,
         "The MuJoCo version this module was compiled for.");
   m.def("mujoco_version_loaded", &diffmj::mujoco_version_loaded,

@@ -22,9 +22,10 @@ void violation_pullback(const ModelImpl& impl, std::span<const EventConstraint> 
                         Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
-  Workspace::RowsBar& bar = workspace.rows_bar;
+  RowsBar& bar = workspace.constraint.rows;
   const auto nefc = static_cast<size_t>(d->nefc);
-  for (auto* x : {&bar.J_lambda, &bar.J_a, &bar.J_v, &bar.aref, &bar.pos, &workspace.J_lambda}) {
+  for (auto* x :
+       {&bar.J_lambda, &bar.J_a, &bar.J_v, &bar.aref, &bar.pos, &workspace.constraint.J_lambda}) {
     x->assign(nefc, 0.0);
   }
   // every row of a contact has its distance for a violation
@@ -36,12 +37,12 @@ void violation_pullback(const ModelImpl& impl, std::span<const EventConstraint> 
   s.clear();
   s.use(m, d, workspace.zero, s.L);
   s.use(m, d, workspace.zero, s.Q);
-  std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
-  const Vec qvel_bar = workspace.H_lambda;
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
+  const Vec qvel_bar = workspace.newton.H_lambda;
   constraint_parameters_pullback(m, d, {}, params, workspace);
   constraint_rows_pullback(impl, qpos_bar, qvel_bar, params, workspace);
   if (m->ntendon > 0) {
-    tendon_pullback(m, d, workspace.tendons, {&s.L, &s.V, &s.Q, &s.L, &s.B, &s.C}, qpos_bar,
+    tendon_pullback(m, d, workspace.tendon.bars, {&s.L, &s.V, &s.Q, &s.L, &s.B, &s.C}, qpos_bar,
                     qvel_bar, s, params);
   }
   kinematics_pullback(m, d, s, qpos_bar, qvel_bar, params);
@@ -51,7 +52,7 @@ void violation_pullback(const ModelImpl& impl, std::span<const EventConstraint> 
 void violation_pullback_by_rows(const ModelImpl& impl, std::span<const EventConstraint> constraints,
                                 double weight, Vec qpos_bar, Workspace& workspace) {
   const mjData* d = workspace.data.get();
-  std::vector<double>& y = workspace.J_lambda;
+  std::vector<double>& y = workspace.constraint.J_lambda;
   y.assign(static_cast<size_t>(d->nefc), 0.0);
   for (const EventConstraint& c : constraints) {
     const bool edges = c.type == mjCNSTR_CONTACT_PYRAMIDAL && c.nrow > 1;
@@ -60,8 +61,8 @@ void violation_pullback_by_rows(const ModelImpl& impl, std::span<const EventCons
     }
   }
   mj_call("mj_mulJacTVec",
-          [&] { mj_mulJacTVec(impl.mj(), d, workspace.H_lambda.data(), y.data()); });
-  eigen(qpos_bar) += eigen(CVec(workspace.H_lambda));
+          [&] { mj_mulJacTVec(impl.mj(), d, workspace.newton.H_lambda.data(), y.data()); });
+  eigen(qpos_bar) += eigen(CVec(workspace.newton.H_lambda));
 }
 
 // The position stage is a function of the state, bit for bit, so that the rows are the same.

@@ -68,7 +68,7 @@ void analytic_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec
       workspace);
   if (!through_dynamics) return;
 
-  Matrix &a_bar = workspace.a_bar, &lambda = workspace.lambda, &mu = workspace.mu;
+  Matrix &a_bar = workspace.step.a_bar, &lambda = workspace.step.lambda, &mu = workspace.step.mu;
   a_bar.setZero(1, nv);
   lambda.setZero(1, nv);
   eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(scratch.qacc));
@@ -128,7 +128,7 @@ void oracle_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec s
                               .act_from = {},
                               .act_dot_from = {},
                               .sensor_bar = sensordata_bar};
-  Matrix& a_bar = workspace.a_bar;
+  Matrix& a_bar = workspace.step.a_bar;
   a_bar.setZero(1, nv);
   if (needs.acceleration) {
     oracle_sensors_to_acceleration(impl, problem, row_part(a_bar, 0, 0, nv), workspace);
@@ -154,8 +154,9 @@ void differences_pullback_of_state(const ModelImpl& impl, const StepInput& in, C
   };
   std::vector<double> center(sensordata_bar.size()), plus = center, minus = center;
   const Matrix s_bar = eigen(sensordata_bar).transpose();
-  input_differences_pullback(impl, in, s_bar, bar, {center, plus, minus, workspace.difference},
-                             sensors, workspace);
+  input_differences_pullback(impl, in, s_bar, bar,
+                             {center, plus, minus, workspace.differences.difference}, sensors,
+                             workspace);
 }
 
 }  // namespace

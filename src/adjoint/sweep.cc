@@ -143,8 +143,7 @@ class RolloutSweep {
     std::copy_n(x.begin() + 2 * t_.nv, gradient_.act.size(), gradient_.act.begin());
     qpos_cotangent_to_ambient(model_, row(t_.qpos, 0, t_.nq), gradient_.qpos_tangent,
                               gradient_.qpos);
-    gradient_.cfd_evaluations = workspace_.cfd.evaluations;
-    gradient_.cfd_capped = workspace_.cfd.capped;
+    gradient_.cfd = workspace_.cfd.counts;
     if (steps_) gradient_.nrecomputed = steps_->nrecomputed();
     if (!continuous_) return;
     gradient_.naccepted = continuous_->steps().naccepted;
@@ -173,7 +172,7 @@ SweepOutcome rollout_adjoint(const Model& model, const Trajectory& t, const Cota
                              int& failed_step) {
   fill_gradient(model, t, cotangents, 0, gradient);
   prepare_data(model, t.mocap_pos, t.mocap_quat, workspace);
-  workspace.cfd.evaluations = workspace.cfd.capped = 0;
+  workspace.cfd.counts = {};
   workspace.field_qacc.clear();
   return RolloutSweep(model, t, cotangents, gradient, workspace).run(stop, failed_step);
 }

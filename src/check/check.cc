@@ -37,9 +37,9 @@ namespace {
 // stages and y must be those of qacc.
 double solver_residual(const mjModel* m, const mjData* d, const Vector& qacc,
                        const Workspace& workspace) {
-  Vector Ma(qacc.size()), f(workspace.y.size()), JTf(qacc.size());
+  Vector Ma(qacc.size()), f(workspace.newton.y.size()), JTf(qacc.size());
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-    constraint_force(d, workspace.zone[static_cast<size_t>(i)], workspace.y, i, f);
+    constraint_force(d, workspace.newton.zone[static_cast<size_t>(i)], workspace.newton.y, i, f);
   }
   mj_call("mj_mulM", [&] {
     mj_mulM(m, d, Ma.data(), qacc.data());

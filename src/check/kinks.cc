@@ -135,7 +135,7 @@ void KinkSurvey::look_at_rows(int step, const Workspace& workspace) {
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {
     dim = constraint_rows_at(d, i);
     if (d->efc_type[i] == mjCNSTR_EQUALITY) continue;
-    const ZoneDistance zone = zone_distance(d, workspace.y, i);
+    const ZoneDistance zone = zone_distance(d, workspace.newton.y, i);
     Found& found = find_row(d, i);
     offer(
         zone.share, zone.share, kShare, step, [&] { return found.constraint + " " + zone.what; },

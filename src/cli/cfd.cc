@@ -95,12 +95,9 @@ Json json_cfd(const Cfd& cfd) {
   return out;
 }
 
-void report_cfd(const Gradient& gradient) {
-  if (gradient.cfd_capped == 0) return;
-  std::fprintf(stderr,
-               "diffmj: warning: contacts from distance: at %ld of %ld states there are more than "
-               "--cfd-max-contacts, and only the nearest were kept\n",
-               gradient.cfd_capped, gradient.cfd_evaluations);
+void report_cfd(const CfdCounts& counts) {
+  const std::string text = counts.warning();
+  if (!text.empty()) std::fprintf(stderr, "diffmj: warning: %s\n", text.c_str());
 }
 
 }  // namespace diffmj::cli

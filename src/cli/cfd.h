@@ -16,7 +16,7 @@ std::optional<Cfd> read_cfd_options(const CfdArguments& arguments);
 Json json_cfd(const Cfd& cfd);
 
 // A notice on stderr if there were more contacts than max_contacts.
-void report_cfd(const Gradient& gradient);
+void report_cfd(const CfdCounts& counts);
 
 }  // namespace diffmj::cli
 

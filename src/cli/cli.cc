@@ -259,6 +259,11 @@ void forget_interrupt() {
   handle_signals();
 }
 
+std::string did_you_mean(const std::string& name, std::span<const std::string> known) {
+  const std::string nearest = nearest_name(name, known);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
 int report_error(ExitCode code, const std::string& message) {
   std::fprintf(stderr, "diffmj: error: %s\n", one_line(message).c_str());
   return code;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -105,12 +106,17 @@ bool interrupted();
 // After a Ctrl-C that ended some work: what was reached can be written, until the next one.
 void forget_interrupt();
 
+// "; did you mean '--nstep'?" at the end of an error, or empty if no known name is similar.
+std::string did_you_mean(const std::string& name, std::span<const std::string> known);
+
 // "diffmj: error: ..." on one line of stderr, whatever the message holds; returns code.
 int report_error(ExitCode code, const std::string& message);
 void report_warnings(const std::vector<Warning>& warnings);
 
 // Each adds its subcommand, which sets exit_code when it runs.
 void add_check(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
 void add_grad(CLI::App& app, int& exit_code);
 void add_identify(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);

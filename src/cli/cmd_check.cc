@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <sstream>
 
 #include "cli.h"
+#include "entries.h"
 #include "output.h"
 
 namespace diffmj::cli {
@@ -134,39 +134,6 @@ const char* path_meaning(GradientPath path) {
   }
 }
 
-// printf into a string
-template <class... Args>
-std::string line(const char* format, Args... args) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format, args...);
-  return text;
-}
-
-// a name and its value beside it, on as many lines as it needs
-std::string entry(const char* name, const std::string& value) {
-  constexpr size_t kIndent = 18;
-  constexpr size_t kWidth = 100;
-  std::string text = line("%-18s", name);
-  size_t column = kIndent;
-  std::istringstream words(value);
-  for (std::string word; words >> word;) {
-    if (column > kIndent && column + 1 + word.size() > kWidth) {
-      text += "\n" + std::string(kIndent, ' ');
-      column = kIndent;
-    }
-    if (column > kIndent) text += " ";
-    text += word;
-    column += word.size() + 1;
-  }
-  return text + "\n";
-}
-
-std::string list(const char* title, const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += entry(text.empty() ? title : "", item);
-  return text;
-}
-
 std::string kink_text(const CheckReport& report) {
   const Kink& kink = report.nearest_kink;
   if (kink.step >= 0) {
@@ -201,17 +168,32 @@ std::vector<std::string> kink_lines(const CheckReport& report) {
   return lines;
 }
 
+// The answer, which everything below it explains.
+std::string verdict_line(const Summary& s, int n) {
+  if (s.exit_code == kExitOk) {
+    return line("passed: the gradient is right here; %d of %d directions agree with differences\n",
+                s.agree, n);
+  }
+  if (s.differ > 0) {
+    return line("failed: the gradient is wrong in %d of %d directions; %d agree, %d inconclusive\n",
+                s.differ, n, s.agree, s.inconclusive);
+  }
+  return line("inconclusive: differences cannot tell in %d of %d directions; %d agree\n",
+              s.inconclusive, n, s.agree);
+}
+
 std::string text_report(const Setup& setup, const CheckOptions& options,
                         const CheckReport& report) {
   const Summary s = summarize(report);
   const int n = static_cast<int>(report.directions.size());
-  std::string text;
-  text += entry("model", setup.model_file);
+  std::string text = verdict_line(s, n);
+  if (!report.reason.empty()) text += entry("because", report.reason);
+  text += "\n" + entry("model", setup.model_file);
   text += entry("start", setup.start);
   text += entry("rollout",
                 line("%d %s of %g s", setup.nstep,
                      setup.model.is_adaptive() ? "intervals" : "steps", setup.model.interval()));
-  text += list("uses", report.features);
+  text += entries("uses", report.features);
   text += entry("gradient path", path_meaning(report.path));
   if (!report.path_reason.empty()) text += entry("  because", report.path_reason);
   if (report.path == GradientPath::kAnalytic) {
@@ -234,22 +216,19 @@ std::string text_report(const Setup& setup, const CheckOptions& options,
                  d.error_bar, d.error, verdict_name(d.verdict), method_name(d.method));
   }
   text += "\n";
-  if (!report.reason.empty()) text += entry("because", report.reason);
   text += entry("worst error", line("%.1e, tolerance %.1e", s.worst_error, options.tolerance));
   text += entry("solver residual", line("%.1e", report.solver_residual));
   if (report.path != GradientPath::kDifferences) {
     text += entry("adjoint residual", line("%.1e", report.adjoint_residual));
   }
   text += entry("nearest kink", kink_text(report));
-  text += list("by constraint", kink_lines(report));
+  text += entries("by constraint", kink_lines(report));
   std::vector<std::string> warnings;
   for (const Warning& w : report.warnings) {
     warnings.push_back(w.text + line(" (first at step %d, %d times)", w.first_step, w.count));
   }
-  text += list("warnings", warnings);
-  text += list("advice", report.advice);
-  text += line("\n%s: %d of %d directions agree, %d differ, %d inconclusive\n", s.verdict, s.agree,
-               n, s.differ, s.inconclusive);
+  text += entries("warnings", warnings);
+  text += entries("advice", report.advice);
   return text;
 }
 

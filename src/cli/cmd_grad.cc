@@ -106,8 +106,8 @@ int run(const GradCommand& command) {
       result["adjoint"] = json_adjoint(setup.model, gradient);
     }
     if (setup.model.options().cfd) {
-      result["cfd"]["evaluations"] = gradient.cfd_evaluations;
-      result["cfd"]["capped"] = gradient.cfd_capped;
+      result["cfd"]["evaluations"] = gradient.cfd.evaluations;
+      result["cfd"]["capped"] = gradient.cfd.capped;
     }
     result["gradient"] = gradient_json(setup, gradient);
     result["warnings"] = json_warnings(trajectory.warnings);
@@ -116,7 +116,7 @@ int run(const GradCommand& command) {
   output.finish();
   if (command.csv) {
     report_warnings(trajectory.warnings);
-    report_cfd(gradient);
+    report_cfd(gradient.cfd);
   }
   return kExitOk;
 }

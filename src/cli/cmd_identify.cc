@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cfd.h"
 #include "cli.h"
 #include "output.h"
 #include "problem.h"
@@ -138,6 +139,7 @@ int run(const IdentifyCommand& command) {
   if (!result.warning.empty()) {
     std::fprintf(stderr, "diffmj: warning: %s\n", result.warning.c_str());
   }
+  report_cfd(result.cfd);
 
   // what was reached is written, also after a Ctrl-C; a second one ends the process
   if (result.interrupted) forget_interrupt();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cfd.h"
 #include "cli.h"
 #include "output.h"
 #include "task.h"
@@ -189,6 +190,9 @@ int run(const PlanCommand& command) {
     saved = now;
   };
   const MpcRun result = run_mpc(planner, task.execution, task.setup.input(), task.mpc);
+  CfdCounts counts;
+  for (const MpcPlan& x : result.plans) counts += x.cfd;
+  report_cfd(counts);
   // what was done is written, also after a Ctrl-C; a second one ends the process
   if (result.interrupted) forget_interrupt();
   if (result.plans.empty()) throw Interrupted("plan: interrupted before the first plan");

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstddef>
 
+#include "cli.h"
+
 namespace diffmj::cli {
 namespace {
 
@@ -34,6 +36,23 @@ std::vector<JointRange> joint_ranges(const Model& model) {
     qpos += joint.nq;
   }
   return joints;
+}
+
+std::string list(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+// The names in labels such as "joint 'knee'"; an element without a name has none.
+std::vector<std::string> names_in(const std::vector<std::string>& labels) {
+  std::vector<std::string> out;
+  for (const std::string& label : labels) {
+    const size_t quote = label.find('\'');
+    if (quote != std::string::npos)
+      out.push_back(label.substr(quote + 1, label.size() - quote - 2));
+  }
+  return out;
 }
 
 class LossParser {
@@ -94,13 +113,13 @@ class LossParser {
     } else if (field == "sensor") {
       parse_sensor(weight);
     } else {
-      std::string known = "qpos, qvel, act, sum, sensor";
+      std::vector<std::string> known = {"qpos", "qvel", "act", "sum", "sensor"};
       for (const Observable& x : observables()) {
         if (field == x.name) return parse_observable(x, weight);
-        known += ", " + std::string(x.name);
+        known.emplace_back(x.name);
       }
       at_ = begin;
-      fail("expected one of " + known + " at '" + rest() + "'");
+      fail("expected one of " + list(known) + " at '" + rest() + "'" + did_you_mean(field, known));
     }
   }
 
@@ -218,23 +237,23 @@ class LossParser {
   }
 
   JointRange find_joint(const std::string& name) const {
-    std::string known;
+    std::vector<std::string> labels;
     for (const JointRange& joint : joint_ranges(model_)) {
       if (joint.label == "joint '" + name + "'") return joint;
-      known += (known.empty() ? "" : ", ") + joint.label;
+      labels.push_back(joint.label);
     }
-    fail("joint '" + name + "' is not in the model; it has " + known);
+    fail("joint '" + name + "' is not in the model; it has " + list(labels) +
+         did_you_mean(name, names_in(labels)));
   }
 
   int find_element(const Observable& x, const std::string& name) const {
-    std::string known;
+    std::vector<std::string> labels;
     for (int i = 0; i < x.count(model_); i++) {
-      const std::string label = model_.element_name(x.element, i);
-      if (label.ends_with(" '" + name + "'")) return i;
-      known += (known.empty() ? "" : ", ") + label;
+      labels.push_back(model_.element_name(x.element, i));
+      if (labels.back().ends_with(" '" + name + "'")) return i;
     }
     fail(std::string(x.name) + "[" + name + "]: '" + name + "' is not in the model; it has " +
-         (known.empty() ? "none" : known));
+         (labels.empty() ? "none" : list(labels)) + did_you_mean(name, names_in(labels)));
   }
 
   static void add_all(double weight, std::vector<double>& weights) {

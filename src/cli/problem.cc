@@ -149,7 +149,12 @@ FitOptions read_fit(Section s, ResidualLoss& loss) {
 }  // namespace
 
 const char* const kProblemExample =
-    R"(A problem file; only model, recordings and [parameters] are needed:
+    R"(Examples:
+  diffmj identify problem.toml
+  diffmj identify problem.toml --out fit/ --iterations 100
+  diffmj identify problem.toml --resume
+
+A problem file; only model, recordings and [parameters] are needed:
 
   model = "arm.xml"                # paths are relative to this file
   recordings = ["logs/*.csv"]      # time, qpos[0], qvel_JOINT, ctrl_ACTUATOR, sensor:NAME[0], ...

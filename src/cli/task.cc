@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "toml_file.h"
 
@@ -26,14 +27,83 @@ std::array<double, N> fixed(Section& s, const std::string& key, std::array<doubl
 std::vector<double> numbers(Section& s, const std::string& key) {
   return s.has(key) ? s.numbers(key) : std::vector<double>();
 }
+
+// Of a CSV file: the time first, then the numbers of a row; a first line with names is skipped.
+Reference read_reference(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(path + ": cannot be opened; a reference is read from it");
+  Reference out;
+  std::string line;
+  for (int number = 1; std::getline(file, line); number++) {
+    for (char& c : line) {
+      if (c == ',' || c == ';' || c == '\r') c = ' ';
+    }
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const std::string where = path + ", line " + std::to_string(number);
+    if (number == 1 && line.find_first_not_of(" \t+-.0123456789eE") != std::string::npos) continue;
+    const std::vector<double> row = parse_numbers(line, where);
+    const size_t width = out.time.empty() ? row.size() : 1 + out.values.size() / out.time.size();
+    if (row.size() < 2 || row.size() != width) {
+      throw InputError(where + ": there are " + std::to_string(row.size()) +
+                       " numbers, expected a time and " +
+                       (out.time.empty() ? "at least one more" : std::to_string(width - 1)));
+    }
+    out.time.push_back(row[0]);
+    out.values.insert(out.values.end(), row.begin() + 1, row.end());
+  }
+  if (out.time.empty()) throw InputError(path + ": there are no rows of numbers");
+  return out;
+}
+
+// {time = [...], values = [[...], ...]} or {file = "NAME.csv"}
+Reference reference(const std::string& where, const fs::path& folder, const Json& value) {
+  Section s(where, value);
+  if (s.has("file")) {
+    const Reference out = read_reference((folder / s.text("file")).string());
+    s.finish();
+    return out;
+  }
+  Reference out{.time = s.numbers("time"), .values = {}};
+  const Json rows = s.take("values");
+  bool good = rows.is_array() && rows.size() == out.time.size();
+  for (const Json& row : rows) {
+    const Json list = row.is_array() ? row : Json::array({row});
+    for (const Json& x : list) {
+      good = good && x.is_number();
+      if (good) out.values.push_back(x.get<double>());
+    }
+  }
+  if (!good) throw InputError(where + ": values is not an array of numbers for each time");
+  s.finish();
+  return out;
+}
+bool is_reference(Section& s, const std::string& key) {
+  return s.has(key) && s.peek(key).is_object();
+}
+
+// a target, constant or over time
+struct TargetEntry {
+  std::vector<double> target = {};
+  Reference over_time = {};
+};
+TargetEntry target(Section& s, const fs::path& folder) {
+  if (!is_reference(s, "target")) return {.target = numbers(s, "target")};
+  return {.over_time = reference(s.where() + ", target", folder, s.take("target"))};
+}
 std::vector<std::string> texts(Section& s, const std::string& key) {
   return s.has(key) ? s.texts(key) : std::vector<std::string>();
 }
 
 // "site:tip", "body:box", "geom:bob", "com:torso", or numbers: a point, or a quaternion
-Frame frame(Section& s, const std::string& key) {
+Frame frame(Section& s, const fs::path& folder, const std::string& key) {
   const Json value = s.take(key);
   Frame out;
+  if (value.is_object()) {
+    const Reference moving = reference(s.where() + ", " + key, folder, value);
+    const bool turns = moving.values.size() == 4 * moving.time.size();
+    (turns ? out.quat_over_time : out.pos_over_time) = moving;
+    return out;
+  }
   if (value.is_array() && (value.size() == 3 || value.size() == 4)) {
     for (const Json& x : value) {
       if (!x.is_number())
@@ -54,7 +124,12 @@ Frame frame(Section& s, const std::string& key) {
     if (colon == std::string::npos || kind != name) continue;
     out.kind = k;
     out.name = text.substr(colon + 1);
-    out.pos = fixed<3>(s, key + "_pos", out.pos);
+    const std::string pos = key + "_pos";
+    if (is_reference(s, pos)) {
+      out.pos_over_time = reference(s.where() + ", " + pos, folder, s.take(pos));
+    } else {
+      out.pos = fixed<3>(s, pos, out.pos);
+    }
     return out;
   }
   throw InputError(
@@ -63,32 +138,43 @@ Frame frame(Section& s, const std::string& key) {
       "quaternion");
 }
 
-CostTerm read_term(Section s) {
+CostTerm read_term(const fs::path& folder, Section s) {
   CostTerm out;
   const std::string term = s.text("term");
   if (term == "distance") {
-    out.of = Distance{frame(s, "of"), frame(s, "to"), fixed<3>(s, "axes", {1, 1, 1})};
+    out.of =
+        Distance{frame(s, folder, "of"), frame(s, folder, "to"), fixed<3>(s, "axes", {1, 1, 1})};
   } else if (term == "orientation") {
-    out.of = Orientation{frame(s, "of"), frame(s, "to")};
+    out.of = Orientation{frame(s, folder, "of"), frame(s, folder, "to")};
   } else if (term == "joint_position") {
-    out.of = JointPosition{texts(s, "joints"), numbers(s, "target")};
+    const TargetEntry to = target(s, folder);
+    out.of = JointPosition{texts(s, "joints"), to.target, to.over_time};
   } else if (term == "joint_velocity") {
-    out.of = JointVelocity{texts(s, "joints"), numbers(s, "target")};
+    const TargetEntry to = target(s, folder);
+    out.of = JointVelocity{texts(s, "joints"), to.target, to.over_time};
   } else if (term == "velocity") {
-    out.of = FrameVelocity{frame(s, "of"), s.get_or("angular", false, &Section::flag),
-                           fixed<3>(s, "target", {0, 0, 0})};
+    FrameVelocity of{frame(s, folder, "of"), s.get_or("angular", false, &Section::flag)};
+    if (is_reference(s, "target")) {
+      of.reference = target(s, folder).over_time;
+    } else {
+      of.target = fixed<3>(s, "target", of.target);
+    }
+    out.of = of;
   } else if (term == "control_effort") {
-    out.of = ControlEffort{texts(s, "actuators"), numbers(s, "target")};
+    const TargetEntry to = target(s, folder);
+    out.of = ControlEffort{texts(s, "actuators"), to.target, to.over_time};
   } else if (term == "control_rate") {
     out.of = ControlRate{texts(s, "actuators")};
   } else if (term == "force_effort") {
     out.of = ForceEffort{};
   } else if (term == "sensor") {
-    out.of = SensorValue{s.text("sensor"), numbers(s, "target")};
+    const TargetEntry to = target(s, folder);
+    out.of = SensorValue{s.text("sensor"), to.target, to.over_time};
   } else {
-    throw InputError(s.where() + ": term is '" + term +
-                     "', expected distance, orientation, joint_position, joint_velocity, velocity, "
-                     "control_effort, control_rate, force_effort or sensor");
+    const std::vector<std::string> known = {"distance",       "orientation",  "joint_position",
+                                            "joint_velocity", "velocity",     "control_effort",
+                                            "control_rate",   "force_effort", "sensor"};
+    throw InputError(s.where() + ": " + unknown_name("term", term, known));
   }
   out.norm = norm_from_name(s.get_or("norm", std::string(norm_name(out.norm)), &Section::text));
   out.scale = s.get_or("scale", out.scale, &Section::number);
@@ -137,7 +223,12 @@ PlanOptions read_plan(Section s) {
 
 }  // namespace
 
-const char* const kTaskExample = R"(A task file. Only model and one [[cost]] are required:
+const char* const kTaskExample = R"(Examples:
+  diffmj plan task.toml
+  diffmj plan task.toml --planner ilqr --out run/ --no-film
+  diffmj plan task.toml --resume
+
+A task file. Only model and one [[cost]] are required:
 
   model = "arm.xml"                # paths are relative to this file
   out = "run"                      # folder for report.html, run.json, states.csv and run.checkpoint
@@ -149,7 +240,8 @@ const char* const kTaskExample = R"(A task file. Only model and one [[cost]] are
   [[cost]]                         # weight * mean over steps of norm(r) + terminal * norm(r at the end)
   term = "distance"                # also orientation, velocity
   of = "site:hand"                 # site:, body:, geom:, com: (centre of mass), or a point [x, y, z]
-  to = "site:goal"
+  to = "site:goal"                 # to_pos = [x, y, z] is a point in its frame. Points and targets over time:
+                                   # {time = [0.0, 1.0], values = [[...], [...]]} or {file = "NAME.csv"}
   norm = "squared"                 # or l2, huber or cosh, which have a scale
   weight = 1.0
   terminal = 0.0
@@ -214,7 +306,8 @@ Task read_task(const std::string& path) {
     throw InputError(path + ": [[cost]] is missing; give at least one term");
   }
   for (size_t i = 0; i < terms.size(); i++) {
-    task.cost.push_back(read_term(Section(path + ", [[cost]] " + std::to_string(i + 1), terms[i])));
+    task.cost.push_back(
+        read_term(folder, Section(path + ", [[cost]] " + std::to_string(i + 1), terms[i])));
   }
   task.mpc.execute = run.get_or("execute", task.mpc.execute, &Section::integer);
   task.mpc.nstep = run.get_or("nstep", task.mpc.nstep, &Section::integer);

@@ -79,6 +79,8 @@ Json Section::take(const std::string& key) {
   return out;
 }
 
+const Json& Section::peek(const std::string& key) const { return value_.at(key); }
+
 std::string Section::text(const std::string& key) {
   const Json x = take(key);
   if (!x.is_string()) expected(key, x, "a string");

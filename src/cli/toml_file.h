@@ -30,6 +30,7 @@ class Section {
   std::vector<std::string> texts(const std::string& key);  // also a single one
   Section section(const std::string& key);                 // empty if the file has none
   Json take(const std::string& key);                       // as it is
+  const Json& peek(const std::string& key) const;          // the same, without taking it
   std::vector<std::string> keys() const;                   // that are left
 
   template <class T, class Get>

@@ -320,7 +320,7 @@ const Workspace::Stage& StepEvents::rates_at_end() { return method_.stage(tablea
 
 double StepEvents::curvature(std::span<const RowMask::Row> rows, CVec qacc) {
   const mjData* d = workspace_.data.get();
-  std::vector<double>& y = workspace_.J_lambda;
+  std::vector<double>& y = workspace_.constraint.J_lambda;
   y.assign(static_cast<size_t>(d->nefc), 0.0);
   mj_call("mj_mulJacVec", [&] { mj_mulJacVec(impl_.mj(), d, y.data(), qacc.data()); });
   double sum = 0;

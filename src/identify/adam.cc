@@ -67,6 +67,7 @@ void adam(FitRun& run) {
     const std::vector<double> theta = run.variables().theta(state.z);
     const Objective::Value value = run.objective().evaluate(
         theta, !last, last ? std::vector<int>() : batches.next(), run.rollout());
+    run.result().cfd += value.cfd;
     double size = 0;
     if (!last) {
       const std::vector<double> slope = run.variables().slope(state.z);

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/names.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "mj/call.h"
 
@@ -226,16 +228,16 @@ Place find_place(mjSpec* spec, const std::string& text, const Reference& r) {
     kinds += (kinds.empty() ? "" : ", ") + std::string(kind.name) + ":" + name;
   }
   if (!exists) {
-    std::string names;
+    std::vector<std::string> names;
     for (const KindName& kind : kKinds) {
       if (only && *only != kind.type) continue;
       for (mjsElement* e = mjs_firstElement(spec, kind.type); e; e = mjs_nextElement(spec, e)) {
         const std::string other = mjs_getString(mjs_getName(e));
-        if (!other.empty() && other != "world") names += (names.empty() ? "" : ", ") + other;
+        if (!other.empty() && other != "world") names.push_back(other);
       }
     }
-    fail(text,
-         "the model has no element '" + name + "'; it has " + (names.empty() ? "none" : names));
+    fail(text, "the model has no element '" + name + "'; it has " +
+                   (names.empty() ? "none" : joined(names)) + did_you_mean(name, names));
   }
   if (out.all.empty())
     fail(text, "'" + name + "' has no numbers " + r.attribute + "; it has " + known);

@@ -109,6 +109,7 @@ std::vector<SegmentValue> segment_values(const Model& model,
     for (size_t k = 0; k < gradients.size(); k++) {
       if (!gradients[k].message.empty()) throw RolloutError("Objective: " + gradients[k].message);
       out[of[k]].params = std::move(gradients[k].params);
+      out[of[k]].cfd = gradients[k].cfd;
     }
   }
   return out;
@@ -157,6 +158,7 @@ Objective::Value Objective::evaluate(std::span<const double> theta, bool gradien
     }
     if (elsewhere_) require_sizes(model, jacobian.fields(), value);
     out.loss += value.loss;
+    out.cfd += value.cfd;
     count++;
     for (const auto& [name, numbers_of] : value.params) {
       std::vector<double>& to = sum.params[name];

@@ -71,7 +71,7 @@ void FieldJacobian::activation_rows(const StepInput& in, Workspace& workspace) {
   if (na == 0) return;
   x_bar_.setZero();
   ctrl_bar_.setZero();
-  std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
   actuation_pullback(impl_,
                      {.in = &in,
                       .lambda = workspace.zero,

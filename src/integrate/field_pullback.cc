@@ -35,7 +35,7 @@ void analytic_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix
   }
   const bool noslip = constrained && has_noslip(impl.mj());
   const int nv = impl.nv;
-  Matrix &lambda = workspace.lambda, &mu = workspace.mu;
+  Matrix &lambda = workspace.step.lambda, &mu = workspace.step.mu;
   if (noslip) {
     qacc = workspace.noslip.qacc;
     metric_factorize(impl, workspace);

@@ -60,7 +60,7 @@ void implicit_metric(const StepModel& impl, Workspace& workspace) {
   const double h = m->opt.timestep;
   mj_call("mjd_smooth_vel",
           [&] { mjd_smooth_vel(m, d, m->opt.integrator == mjINT_IMPLICIT ? 1 : 0); });
-  Matrix& A = workspace.response;
+  Matrix& A = workspace.step.response;
   for (const int body : impl.metric_pattern.free_bodies) {
     const int i = m->body_dofadr[body];
     A.block<6, 6>(i, i).setZero();
@@ -95,7 +95,7 @@ void metric_factorize(const StepModel& impl, Workspace& workspace) {
   }
   const bool damped = impl.advance == Advance::kImplicitSymmetric;
   const auto diagonal = [&](int i) { return m->M_rowadr[i] + m->M_rownnz[i] - 1; };
-  Vec saved = workspace.saved_qvel;
+  Vec saved = workspace.probes.saved_qvel;
   for (int i = 0; i < impl.nv && damped; i++) {
     saved[static_cast<size_t>(i)] = d->M[diagonal(i)];
     d->M[diagonal(i)] += m->opt.timestep * Damping(m, i).slope(d->qvel[i]);
@@ -109,7 +109,7 @@ void metric_solve_transposed(const StepModel& impl, CVec b_bar, Vec mu, Workspac
   mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
     std::copy(b_bar.begin(), b_bar.end(), mu.begin());
-    solve_transposed(impl.metric_pattern, workspace.response, mu);
+    solve_transposed(impl.metric_pattern, workspace.step.response, mu);
     return;
   }
   mj_call("mj_solveM", [&] { mj_solveM(m, d, mu.data(), b_bar.data(), 1); });
@@ -120,10 +120,10 @@ void metric_solve_columns(const StepModel& impl, Matrix& X, Workspace& workspace
   const mjData* d = workspace.data.get();
   if (impl.advance == Advance::kImplicit) {
     implicit_metric(impl, workspace);
-    solve_columns(impl.metric_pattern, workspace.response, X);
+    solve_columns(impl.metric_pattern, workspace.step.response, X);
     return;
   }
-  Vec damping = workspace.saved_qvel;
+  Vec damping = workspace.probes.saved_qvel;
   const bool damped = impl.advance == Advance::kImplicitSymmetric;
   for (int i = 0; i < impl.nv && damped; i++) {
     damping[static_cast<size_t>(i)] = m->opt.timestep * Damping(m, i).slope(d->qvel[i]);

@@ -16,13 +16,14 @@
 
 namespace diffmj {
 
-// d must hold M, and for implicit integrators the velocities. Overwrites qLD or workspace.response.
+// d must hold M, and for implicit integrators the velocities. Overwrites qLD or
+// workspace.step.response.
 void metric_factorize(const StepModel& impl, Workspace& workspace);
 // Mhatᵀ mu = b_bar
 void metric_solve_transposed(const StepModel& impl, CVec b_bar, Vec mu, Workspace& workspace);
 
 // Mhat X = X of many right-hand sides, the columns of X (nv rows), in place; on its own, without
-// metric_factorize. Overwrites workspace.H or workspace.response.
+// metric_factorize. Overwrites workspace.newton.H or workspace.step.response.
 void metric_solve_columns(const StepModel& impl, Matrix& X, Workspace& workspace);
 // to = M X
 void mass_multiply_columns(const mjModel* m, const mjData* d, const Matrix& X, Matrix& to);

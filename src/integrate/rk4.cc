@@ -98,8 +98,8 @@ void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspa
   mjData* d = workspace.data.get();
   const double h = m->opt.timestep;
   rk4_stages(impl, in, workspace);
-  Vec U = workspace.F, act_dot = workspace.saved_act_dot;
-  std::vector<double>& qvel = workspace.direction;
+  Vec U = workspace.step.F, act_dot = workspace.probes.saved_act_dot;
+  std::vector<double>& qvel = workspace.probes.direction;
   std::fill(U.begin(), U.end(), 0.0);
   std::fill(act_dot.begin(), act_dot.end(), 0.0);
   qvel.assign(in.qvel.begin(), in.qvel.end());
@@ -109,13 +109,13 @@ void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspa
     add_scaled(qvel, h * kRk4.b[i], stage.qacc);
     add_scaled(act_dot, kRk4.b[i], stage.act_dot);
   }
-  Eigen::VectorXd& act_next = workspace.probe.act_next;
+  Eigen::VectorXd& act_next = workspace.probes.probe.act_next;
   if (impl.na > 0) {
     evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
                     workspace);
     std::copy(in.act.begin(), in.act.end(), d->act);
     std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
-    advance_with_force(impl, m, {}, workspace.probe.b, act_next, workspace);
+    advance_with_force(impl, m, {}, workspace.probes.probe.b, act_next, workspace);
   }
   write_input(m, d, in);
   mj_call("mj_integratePos", [&] { mj_integratePos(m, d->qpos, U.data(), 1); });
@@ -137,22 +137,22 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
   step_end_pullback(impl, kRk4, h, bar, workspace);
 
   // act' = next(act, Σ b_i act_dot_i), with the actuator velocities of one of the stages
-  std::vector<double>& act_dot = workspace.saved_act_dot;
-  Matrix& act_dot_bar = workspace.act_dot_bar;
+  std::vector<double>& act_dot = workspace.probes.saved_act_dot;
+  Matrix& act_dot_bar = workspace.step.act_dot_bar;
   act_dot_bar.setZero(ncotangent, na);
   if (na > 0) {
     std::fill(act_dot.begin(), act_dot.end(), 0.0);
     for (size_t i = 0; i < kStages; i++)
       add_scaled(act_dot, kRk4.b[i], workspace.stages[i].act_dot);
-    workspace.act_next_bar = bar.next.rightCols(na);
+    workspace.step.act_next_bar = bar.next.rightCols(na);
     if (impl.path == GradientPath::kAnalytic && !has_controllers(m)) {
-      next_activation_pullback(m, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
+      next_activation_pullback(m, in.act, act_dot, workspace.step.act_next_bar, bar.x.rightCols(na),
                                act_dot_bar);
     } else {
       evaluate_stages(impl, stage_input(in, workspace.stages[kRk4ActivationStage], in.time),
                       workspace);
-      next_activation_pullback(impl, in.act, act_dot, workspace.act_next_bar, bar.x.rightCols(na),
-                               act_dot_bar, workspace);
+      next_activation_pullback(impl, in.act, act_dot, workspace.step.act_next_bar,
+                               bar.x.rightCols(na), act_dot_bar, workspace);
     }
   }
   for (size_t i = 0; i < kStages; i++) {
@@ -163,7 +163,7 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
     const bool activation_stage = na > 0 && i == kRk4ActivationStage;
     OracleMultipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
-    if (activation_stage) multipliers.act_next_bar = &workspace.act_next_bar;
+    if (activation_stage) multipliers.act_next_bar = &workspace.step.act_next_bar;
     const bool own_field = !impl.has_surrogate_field();
     if (own_field) std::swap(workspace.data, stage.data);
     const StepInput at = rk4_stage_input(impl, in, i, workspace);

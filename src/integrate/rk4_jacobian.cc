@@ -103,7 +103,7 @@ void activation_tangents(const StepModel& impl, const StepInput& at, const Matri
   if (na == 0) return;
   StepBar& bar = out.bar;
   bar.resize(impl, 1, false);
-  std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
   actuation_pullback(impl,
                      {.in = &at,
                       .lambda = workspace.zero,
@@ -129,7 +129,7 @@ void next_activation_tangents(const StepModel& impl, const StepInput& in, StepJa
                               Workspace& workspace) {
   const int nv = impl.nv, na = impl.na;
   if (na == 0) return;
-  std::vector<double>& act_dot = workspace.saved_act_dot;
+  std::vector<double>& act_dot = workspace.probes.saved_act_dot;
   std::fill(act_dot.begin(), act_dot.end(), 0.0);
   for (size_t i = 0; i < kRk4.nstage; i++) {
     eigen(Vec(act_dot)) += kRk4.b[i] * eigen(CVec(workspace.stages[i].act_dot));
@@ -180,7 +180,7 @@ void rk4_jacobian(const StepModel& impl, const StepInput& in, const StepJacobian
   }
 
   // q' = q ⊕ h Σ b_i k_i,  v' = v + h Σ b_i a_i
-  Vec u = workspace.F;
+  Vec u = workspace.step.F;
   std::fill(u.begin(), u.end(), 0.0);
   out.u.setZero(nv, width);
   out.next.setZero(n, width);

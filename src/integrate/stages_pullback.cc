@@ -8,12 +8,12 @@ void step_end_pullback(const StepModel& impl, const Tableau& tableau, double h, 
                        Workspace& workspace) {
   const int nv = impl.nv;
   const Eigen::Index ncotangent = bar.next.rows();
-  Vec U = workspace.F;
+  Vec U = workspace.step.F;
   std::fill(U.begin(), U.end(), 0.0);
   for (size_t i = 0; i < tableau.nstage; i++) {
     if (tableau.b[i] != 0) eigen(U) += h * tableau.b[i] * eigen(CVec(workspace.stages[i].k));
   }
-  Matrix& U_bar = workspace.b_bar;
+  Matrix& U_bar = workspace.step.b_bar;
   U_bar.setZero(ncotangent, nv);
   for (Eigen::Index c = 0; c < ncotangent; c++) {
     integrate_pos_pullback(impl.mj(), U, row_part(bar.next, c, 0, nv), row_part(bar.x, c, 0, nv),

@@ -19,7 +19,7 @@ namespace {
 
 // mu = Mhat⁻ᵀ b_bar from what the integrator answers to forces: b is linear in F
 void metric_pullback(const StepModel& impl, const Matrix& b_bar, Matrix& mu, Workspace& workspace) {
-  Eigen::VectorXd &b = workspace.probe.b, &act_next = workspace.probe.act_next;
+  Eigen::VectorXd &b = workspace.probes.probe.b, &act_next = workspace.probes.probe.act_next;
   mu.resize(b_bar.rows(), impl.nv);
 
   if (impl.advance != Advance::kImplicit && b_bar.rows() < impl.nv) {
@@ -31,14 +31,14 @@ void metric_pullback(const StepModel& impl, const Matrix& b_bar, Matrix& mu, Wor
     return;
   }
 
-  const Vec force = workspace.direction;
+  const Vec force = workspace.probes.direction;
   for (int i = 0; i < impl.nv; i++) {
     std::fill(force.begin(), force.end(), 0.0);
     force[static_cast<size_t>(i)] = 1;
     advance_with_force(impl, impl.mj(), force, b, act_next, workspace);
-    workspace.response.row(i) = b.transpose();
+    workspace.step.response.row(i) = b.transpose();
   }
-  mu.noalias() = b_bar * workspace.response.transpose();
+  mu.noalias() = b_bar * workspace.step.response.transpose();
 }
 
 // Mhat differs from M, or would as soon as the damping that a gradient is asked for is not 0.
@@ -95,8 +95,8 @@ void solve_step_lambda(const StepModel& impl, bool implicit, bool noslip, bool s
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const int nv = impl.nv;
-  Matrix &a_bar = workspace.a_bar, &mu = workspace.mu;
-  a_bar = workspace.b_bar;
+  Matrix &a_bar = workspace.step.a_bar, &mu = workspace.step.mu;
+  a_bar = workspace.step.b_bar;
   for (Eigen::Index i = 0; i < a_bar.rows() && implicit; i++) {
     mj_call("mj_mulM", [&] {
       mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(), row_part(mu, i, 0, nv).data());
@@ -109,7 +109,7 @@ void solve_step_lambda(const StepModel& impl, bool implicit, bool noslip, bool s
   if (!force_bar.empty() && !noslip) {
     constraint_force_to_acceleration(m, d, force_bar, row_part(a_bar, 0, 0, nv), workspace);
   }
-  solve_lambda(impl, a_bar, workspace.lambda, workspace);
+  solve_lambda(impl, a_bar, workspace.step.lambda, workspace);
 }
 
 }  // namespace
@@ -188,12 +188,12 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
   const bool noslip = constrained && has_noslip(m);
   const CVec field_qacc = noslip ? CVec(workspace.noslip.qacc) : field.qacc;
 
-  std::vector<double>&b = workspace.b, &increment = workspace.direction;
+  std::vector<double>&b = workspace.metric.b, &increment = workspace.probes.direction;
   for (size_t k = 0; k < b.size(); k++) {
     b[k] = implicit ? (in.qvel_next[k] - in.qvel[k]) / h : qacc[k];
     increment[k] = h * in.qvel_next[k];
   }
-  Matrix &b_bar = workspace.b_bar, &mu = workspace.mu, &lambda = workspace.lambda;
+  Matrix &b_bar = workspace.step.b_bar, &mu = workspace.step.mu, &lambda = workspace.step.lambda;
   position_pullback(impl, increment, bar, b_bar);
   CVec force_bar = bar.efc_force;
   if (needs.any) {
@@ -217,8 +217,8 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
   if (implicit || noslip) multipliers.mu = &mu;
   if (implicit) multipliers.b_bar = &b_bar;
   if (impl.na > 0) {
-    workspace.act_next_bar = bar.next.rightCols(impl.na);
-    multipliers.act_next_bar = &workspace.act_next_bar;
+    workspace.step.act_next_bar = bar.next.rightCols(impl.na);
+    multipliers.act_next_bar = &workspace.step.act_next_bar;
   }
   analytic_field_pullback(
       impl,
@@ -249,36 +249,37 @@ void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qa
   vector_field_evaluate(impl, in, qacc, true, workspace);
 
   // b and v', again
-  Vec F = workspace.F;
+  Vec F = workspace.step.F;
   mj_call("mj_mulM", [&] { mj_mulM(m, d, F.data(), qacc.data()); });
-  Eigen::VectorXd& b = workspace.base.b;
+  Eigen::VectorXd& b = workspace.probes.base.b;
   if (implicit) {
-    advance_with_force(impl, m, F, b, workspace.base.act_next, workspace);
+    advance_with_force(impl, m, F, b, workspace.probes.base.act_next, workspace);
   } else {
     b = eigen(qacc);
   }
-  std::vector<double>& increment = workspace.direction;  // h v'
+  std::vector<double>& increment = workspace.probes.direction;  // h v'
   for (int i = 0; i < nv; i++) {
     const auto k = static_cast<size_t>(i);
     increment[k] = h * (in.qvel[k] + h * b[i]);
   }
 
-  Matrix &b_bar = workspace.b_bar, &a_bar = workspace.a_bar;
+  Matrix &b_bar = workspace.step.b_bar, &a_bar = workspace.step.a_bar;
   position_pullback(impl, increment, bar, b_bar);
 
   // Mhat b = M a
   OracleProblem problem{.in = in, .qacc = qacc, .F = {}, .act_from = {}, .act_dot_from = {}};
   OracleMultipliers multipliers;
   if (implicit) {
-    metric_pullback(impl, b_bar, workspace.mu, workspace);
+    metric_pullback(impl, b_bar, workspace.step.mu, workspace);
     a_bar.resize(ncotangent, nv);
     for (Eigen::Index i = 0; i < ncotangent; i++) {
       mj_call("mj_mulM", [&] {
-        mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(), row_part(workspace.mu, i, 0, nv).data());
+        mj_mulM(m, d, row_part(a_bar, i, 0, nv).data(),
+                row_part(workspace.step.mu, i, 0, nv).data());
       });
     }
     problem.F = F;
-    multipliers.mu = &workspace.mu;
+    multipliers.mu = &workspace.step.mu;
     multipliers.b_bar = &b_bar;
   } else {
     a_bar = b_bar;
@@ -286,8 +287,8 @@ void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qa
 
   // act' = next(act, act_dot)
   if (impl.na > 0) {
-    workspace.act_next_bar = bar.next.rightCols(impl.na);
-    multipliers.act_next_bar = &workspace.act_next_bar;
+    workspace.step.act_next_bar = bar.next.rightCols(impl.na);
+    multipliers.act_next_bar = &workspace.step.act_next_bar;
     problem.act_next = true;
   }
 
@@ -307,7 +308,7 @@ void step_differences_pullback(const StepModel& impl, const StepInput& in, StepB
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();
   const int nv = impl.nv, na = impl.na;
-  std::vector<double>& base = workspace.next_qpos;
+  std::vector<double>& base = workspace.differences.next_qpos;
   // the state after the step, as a tangent from its position without perturbation
   const auto step = [&](auto&& move, Vec tangent) {
     mj_call("mj_step", [&] {
@@ -325,11 +326,11 @@ void step_differences_pullback(const StepModel& impl, const StepInput& in, StepB
     mj_step(CollidingModel(m), d);
   });
   std::copy(d->qpos, d->qpos + impl.nq, base.begin());
-  input_differences_pullback(impl, in, bar.next,
-                             {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied},
-                             {workspace.tangent_center, workspace.tangent_plus,
-                              workspace.tangent_minus, workspace.difference},
-                             step, workspace);
+  input_differences_pullback(
+      impl, in, bar.next, {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied},
+      {workspace.differences.tangent_center, workspace.differences.tangent_plus,
+       workspace.differences.tangent_minus, workspace.differences.difference},
+      step, workspace);
 }
 
 }  // namespace diffmj

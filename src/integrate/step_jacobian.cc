@@ -70,7 +70,7 @@ void velocity_rows(const StepModel& impl, const StepInput& in, CVec qacc,
   const ColliderScope scope(impl.backward_collider());
   const BackwardField field = backward_field_evaluate(impl, in, qacc, in.nefc != 0, workspace);
   const bool constrained = field.constrained;
-  std::vector<double>& b = workspace.b;
+  std::vector<double>& b = workspace.metric.b;
   for (size_t k = 0; k < b.size() && implicit; k++) b[k] = (in.qvel_next[k] - in.qvel[k]) / h;
   out.field.compute(impl,
                     {.in = in,
@@ -112,7 +112,7 @@ void activation_rows(const StepModel& impl, const StepInput& in, const Parameter
   bar.resize(impl, 1, false);
   out.row_P.setZero(1, columns.size());
   bar.next.rightCols(na).setOnes();
-  std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
   actuation_pullback(impl,
                      {.in = &in,
                       .lambda = workspace.zero,

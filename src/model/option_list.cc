@@ -400,6 +400,14 @@ CfdLaw cfd_law_by_name(const NamedOptions& values) {
   return out;
 }
 
+std::string CfdCounts::warning() const {
+  if (capped == 0) return "";
+  return "contacts from distance: at " + std::to_string(capped) + " of " +
+         std::to_string(evaluations) +
+         " states there are more than max_contacts, and only the nearest were kept; use a larger "
+         "max_contacts, a smaller width, or laws of single geoms";
+}
+
 CfdLaw cfd_law_from_numbers(const std::string& who, std::span<const double> numbers) {
   const std::vector<Option<CfdLaw>>& options = law_table().options();
   if (numbers.empty() || numbers.size() > options.size()) {

@@ -3,6 +3,7 @@
 
 #include "base/rotation.h"
 #include "diffmj/error.h"
+#include "plan/reference.h"
 #include "plan/residual.h"
 
 namespace diffmj {
@@ -15,9 +16,9 @@ struct FrameSource {
   const Observable* position = nullptr;  // null: fixed
   const Observable* rotation = nullptr;  // null: not needed
   int id = 0;
-  int body = 0;                   // that carries it
-  Vector3 pos = Vector3::Zero();  // Frame::pos
-  Matrix3 fixed = Matrix3::Identity();
+  int body = 0;            // that carries it
+  TargetRows pos, quat;    // of the Frame
+  bool at_origin = false;  // pos is 0
 
   template <class Rows>
   static auto* row(const Observable& x, Rows& poses, const Model& model, int i, int id) {
@@ -25,34 +26,46 @@ struct FrameSource {
     return (poses.*x.values).data() + static_cast<size_t>(i) * width +
            static_cast<size_t>(id * x.width);
   }
-  Matrix3 matrix(const Model& model, const Poses& poses, int i) const {
-    if (!rotation) return fixed;
-    return Eigen::Map<const Matrix3>(row(*rotation, poses, model, i, id));
+  static double time(const Trajectory& t, int i) { return t.time[static_cast<size_t>(i)]; }
+  Matrix3 matrix(const Model& model, const Trajectory& t, const Poses& poses, int i) const {
+    if (rotation) return Eigen::Map<const Matrix3>(row(*rotation, poses, model, i, id));
+    mjtNum at[4];
+    Matrix3 out;
+    quat.at(time(t, i)).quat(0, at);
+    mju_quat2Mat(out.data(), at);
+    return out;
   }
-  Vector3 point(const Model& model, const Poses& poses, int i) const {
-    if (!position) return pos;
+  Vector3 offset(const Trajectory& t, int i) const {
+    const TargetRows::Row x = pos.at(time(t, i));
+    return {x[0], x[1], x[2]};
+  }
+  Vector3 point(const Model& model, const Trajectory& t, const Poses& poses, int i) const {
+    if (!position) return offset(t, i);
     const Vector3 x = Eigen::Map<const Vector3>(row(*position, poses, model, i, id));
-    return rotation ? Vector3(x + matrix(model, poses, i) * pos) : x;
+    if (at_origin) return x;
+    return x + matrix(model, t, poses, i) * offset(t, i);
   }
   // p = x + R pos
-  void point_pullback(const Model& model, int i, const Vector3& p_bar, CostBars& bars) const {
+  void point_pullback(const Model& model, const Trajectory& t, int i, const Vector3& p_bar,
+                      CostBars& bars) const {
     if (!position) return;
     Eigen::Map<Vector3>(row(*position, bars.poses, model, i, id)) += p_bar;
-    if (!rotation) return;
-    Eigen::Map<Matrix3>(row(*rotation, bars.poses, model, i, id)) += p_bar * pos.transpose();
+    if (at_origin) return;
+    Eigen::Map<Matrix3>(row(*rotation, bars.poses, model, i, id)) +=
+        p_bar * offset(t, i).transpose();
   }
   // R turns by w (world axes): R_bar·dR = w_bar·w has  R_bar = ½ [w_bar]× R
-  void rotation_pullback(const Model& model, const Poses& poses, int i, const Vector3& w_bar,
-                         CostBars& bars) const {
+  void rotation_pullback(const Model& model, const Trajectory& t, const Poses& poses, int i,
+                         const Vector3& w_bar, CostBars& bars) const {
     if (!rotation) return;
-    const Matrix3 R = matrix(model, poses, i);
+    const Matrix3 R = matrix(model, t, poses, i);
     Eigen::Map<Matrix3> R_bar(row(*rotation, bars.poses, model, i, id));
     for (int k = 0; k < 3; k++) R_bar.col(k) += 0.5 * w_bar.cross(Vector3(R.col(k)));
   }
   // adds sign ∂p/∂q to to (3 x nv, row-major)
   void point_jacobian(JacobianPlace& place, double sign, Vec to) const {
     if (!position) return;
-    const Vector3 p = point(place.model, place.poses, place.state());
+    const Vector3 p = point(place.model, place.trajectory, place.poses, place.state());
     const double* J = position->values == &Poses::subtree_com ? place.subtree(id)
                                                               : place.point(body, p.data()).linear;
     for (size_t k = 0; k < to.size(); k++) to[k] += sign * J[k];
@@ -95,20 +108,29 @@ KindNames names_of(Frame::Kind kind) {
   }
 }
 
+// given: where it is the default, a reference may replace it
+template <size_t N>
+TargetRows rows_of(const std::string& who, const char* name, const std::array<double, N>& given,
+                   const std::array<double, N>& otherwise, const Reference& over_time) {
+  std::vector<double> numbers;
+  if (given != otherwise) numbers.assign(given.begin(), given.end());
+  return {who, name, numbers, over_time, {otherwise.begin(), otherwise.end()}};
+}
+
 // turned: the orientation is needed
 FrameSource source(const std::string& who, const Model& model, const Frame& frame, bool turned) {
   FrameSource out;
-  out.pos = Vector3(frame.pos.data());
+  out.pos = rows_of(who, "pos", frame.pos, {0, 0, 0}, frame.pos_over_time);
   if (frame.kind == Frame::Kind::kFixed) {
-    mjtNum quat[4], mat[9];
-    std::copy(frame.quat.begin(), frame.quat.end(), quat);
-    if (!(mju_norm(quat, 4) > mjMINVAL)) {
+    out.quat = rows_of(who, "quat", frame.quat, {1, 0, 0, 0}, frame.quat_over_time);
+    if (!out.quat.normalize(0)) {
       throw InputError(who + ": the quaternion of a fixed frame is zero; give a rotation");
     }
-    mju_normalize4(quat);
-    mju_quat2Mat(mat, quat);
-    out.fixed = Eigen::Map<const Matrix3>(mat);
     return out;
+  }
+  if (!frame.quat_over_time.time.empty()) {
+    throw InputError(who + ": '" + frame.name +
+                     "' has an orientation of its own; quaternions over time are for fixed frames");
   }
   const auto [type, position, rotation] = names_of(frame.kind);
   out.id = element_id(who, model, type, frame.name);
@@ -116,7 +138,8 @@ FrameSource source(const std::string& who, const Model& model, const Frame& fram
              : type == mjOBJ_GEOM ? model.mj()->geom_bodyid[out.id]
                                   : out.id;
   out.position = &observable(position);
-  if (!turned && out.pos.isZero(0)) return out;
+  out.at_origin = frame.pos_over_time.time.empty() && frame.pos == std::array{0.0, 0.0, 0.0};
+  if (!turned && out.at_origin) return out;
   if (!rotation) {
     throw InputError(who + ": the centre of mass of '" + frame.name +
                      "' has no orientation; use its body, a site or a geom");
@@ -140,15 +163,15 @@ class DistanceResidual : public Residual {
     add_sources(from_, true, observables_);
     add_sources(to_, true, observables_);
   }
-  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+  void value(const Model& model, const Trajectory& t, const Poses& poses, int i,
              Vec r) const override {
-    eigen(r) = axes_.cwiseProduct(from_.point(model, poses, i) - to_.point(model, poses, i));
+    eigen(r) = axes_.cwiseProduct(from_.point(model, t, poses, i) - to_.point(model, t, poses, i));
   }
-  void pullback(const Model& model, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
+  void pullback(const Model& model, const Trajectory& t, const Poses&, int i, CVec, CVec r_bar,
                 CostBars& bars) const override {
     const Vector3 bar = axes_.cwiseProduct(Vector3(r_bar.data()));
-    from_.point_pullback(model, i, bar, bars);
-    to_.point_pullback(model, i, -bar, bars);
+    from_.point_pullback(model, t, i, bar, bars);
+    to_.point_pullback(model, t, i, -bar, bars);
   }
   void jacobian(JacobianPlace& place, CVec, JacobianRows& out) const override {
     place.scratch.assign(3 * static_cast<size_t>(place.model.nv()), 0.0);
@@ -171,27 +194,27 @@ class OrientationResidual : public Residual {
     add_sources(from_, false, observables_);
     add_sources(to_, false, observables_);
   }
-  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+  void value(const Model& model, const Trajectory& t, const Poses& poses, int i,
              Vec r) const override {
-    const Matrix3 R = to_.matrix(model, poses, i).transpose() * from_.matrix(model, poses, i);
+    const Matrix3 R = to_.matrix(model, t, poses, i).transpose() * from_.matrix(model, t, poses, i);
     mjtNum quat[4];
     mju_mat2Quat(quat, R.data());
     mju_quat2Vel(r.data(), quat, 1);
   }
-  void pullback(const Model& model, const Trajectory&, const Poses& poses, int i, CVec r,
+  void pullback(const Model& model, const Trajectory& t, const Poses& poses, int i, CVec r,
                 CVec r_bar, CostBars& bars) const override {
     // `from` turning by w in its own axes: dr = Jr(r)⁻¹ w, and Jr(r)⁻ᵀ = Jr(-r)⁻¹
     const Vector3 own = dexpinv(-Vector3(r.data()), Vector3(r_bar.data()));
-    const Vector3 world = from_.matrix(model, poses, i) * own;
-    from_.rotation_pullback(model, poses, i, world, bars);
-    to_.rotation_pullback(model, poses, i, -world, bars);
+    const Vector3 world = from_.matrix(model, t, poses, i) * own;
+    from_.rotation_pullback(model, t, poses, i, world, bars);
+    to_.rotation_pullback(model, t, poses, i, -world, bars);
   }
   void jacobian(JacobianPlace& place, CVec r, JacobianRows& out) const override {
     place.scratch.assign(3 * static_cast<size_t>(place.model.nv()), 0.0);
     from_.rotation_jacobian(place, 1, place.scratch);
     to_.rotation_jacobian(place, -1, place.scratch);
     // dr = Jr(r)⁻¹ R_fromᵀ (w_from - w_to)
-    const Matrix3 R = from_.matrix(place.model, place.poses, place.state());
+    const Matrix3 R = from_.matrix(place.model, place.trajectory, place.poses, place.state());
     Matrix3 factor;
     for (int k = 0; k < 3; k++) factor.col(k) = dexpinv(Vector3(r.data()), Vector3(R.row(k)));
     add_rows(factor, place.scratch, out);
@@ -204,7 +227,7 @@ class OrientationResidual : public Residual {
 class FrameVelocityResidual : public Residual {
  public:
   FrameVelocityResidual(const std::string& who, const Model& model, const FrameVelocity& of)
-      : target_(of.target.data()) {
+      : target_(rows_of(who, "target", of.target, {0, 0, 0}, of.reference)) {
     const bool site = of.frame.kind == Frame::Kind::kSite;
     if (!site && of.frame.kind != Frame::Kind::kBody) {
       throw InputError(who + ": only sites and bodies have a velocity; use one of them");
@@ -219,10 +242,11 @@ class FrameVelocityResidual : public Residual {
     observables_ = {&observable(site ? (of.angular ? "site_angvel" : "site_linvel")
                                      : (of.angular ? "body_angvel" : "body_linvel"))};
   }
-  void value(const Model& model, const Trajectory&, const Poses& poses, int i,
+  void value(const Model& model, const Trajectory& t, const Poses& poses, int i,
              Vec r) const override {
     const double* v = FrameSource::row(*observables_[0], poses, model, i, id_);
-    eigen(r) = Eigen::Map<const Vector3>(v) - target_;
+    const TargetRows::Row target = target_.at(FrameSource::time(t, i));
+    for (size_t k = 0; k < 3; k++) r[k] = v[k] - target[k];
   }
   void pullback(const Model& model, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
                 CostBars& bars) const override {
@@ -251,7 +275,7 @@ class FrameVelocityResidual : public Residual {
 
  private:
   int id_ = 0;
-  Vector3 target_;
+  TargetRows target_;
 };
 
 }  // namespace

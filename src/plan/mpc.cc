@@ -260,8 +260,7 @@ class Loop {
     record.history = std::move(plan.history);
     record.nrollout = plan.nrollout;
     record.ndiverged = plan.ndiverged;
-    record.cfd_evaluations = plan.cfd_evaluations;
-    record.cfd_capped = plan.cfd_capped;
+    record.cfd = plan.cfd;
     record.message = plan.message;
     run_.seconds += record.seconds;
 

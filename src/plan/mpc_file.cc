@@ -19,7 +19,7 @@ std::string one_line(std::string text) {
 
 void write_plan(ExactWriter& file, const MpcPlan& x) {
   file.stream() << "plan " << x.step << " " << x.late << " " << x.nrollout << " " << x.ndiverged
-                << " " << x.cfd_evaluations << " " << x.cfd_capped << "\n";
+                << " " << x.cfd.evaluations << " " << x.cfd.capped << "\n";
   file.numbers("numbers", std::vector{x.time, x.cost, x.executed_cost, x.seconds, x.expected});
   file.stream() << "message " << one_line(x.message) << "\niterations " << x.history.size() << "\n";
   for (const PlanIteration& i : x.history) {
@@ -36,8 +36,8 @@ MpcPlan read_plan(ExactReader& file) {
   out.late = file.count() != 0;
   out.nrollout = file.count();
   out.ndiverged = file.count();
-  out.cfd_evaluations = file.count();
-  out.cfd_capped = file.count();
+  out.cfd.evaluations = file.count();
+  out.cfd.capped = file.count();
   std::vector<double> x = file.numbers("numbers");
   if (x.size() != 5) file.fail("has a plan with " + std::to_string(x.size()) + " numbers");
   out.time = x[0];

@@ -47,6 +47,18 @@ void PlanObjective::set_start(const RolloutInput& start) {
   time_ = start.time;
 }
 
+RolloutInput PlanObjective::start() const {
+  return {.qpos = qpos_,
+          .qvel = qvel_,
+          .act = act_,
+          .ctrl = ctrl_,
+          .qfrc_applied = qfrc_,
+          .xfrc_applied = xfrc_,
+          .mocap_pos = mocap_pos_,
+          .mocap_quat = mocap_quat_,
+          .time = time_};
+}
+
 void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector<Value>& out,
                              const std::function<bool()>& interrupted) {
   out.resize(static_cast<size_t>(n));
@@ -96,16 +108,7 @@ void PlanObjective::evaluate_elsewhere(const Fill& fill, bool gradient,
                                        std::span<Value> out) const {
   std::vector<std::vector<double>> z(out.size());
   for (size_t i = 0; i < z.size(); i++) fill(static_cast<int>(i), z[i]);
-  const RolloutInput start{.qpos = qpos_,
-                           .qvel = qvel_,
-                           .act = act_,
-                           .ctrl = ctrl_,
-                           .qfrc_applied = qfrc_,
-                           .xfrc_applied = xfrc_,
-                           .mocap_pos = mocap_pos_,
-                           .mocap_quat = mocap_quat_,
-                           .time = time_};
-  options_.evaluate(start, z, gradient, out);
+  options_.evaluate(start(), z, gradient, out);
   for (const Value& x : out) {
     if (!x.ok) continue;
     const auto size = [&](const char* name, size_t got, size_t expected) {
@@ -167,15 +170,10 @@ void PlanObjective::roll_out(size_t k, const Law& law, bool keep,
                              const std::function<bool()>& interrupted) {
   PlanInputs& of_plan = inputs_[k];
   variables_.inputs(z_[k], of_plan);
-  const RolloutInput input{.qpos = qpos_,
-                           .qvel = options_.velocity ? of_plan.qvel : qvel_,
-                           .act = act_,
-                           .ctrl = options_.controls ? of_plan.ctrl : ctrl_,
-                           .qfrc_applied = options_.forces ? of_plan.qfrc_applied : qfrc_,
-                           .xfrc_applied = xfrc_,
-                           .mocap_pos = mocap_pos_,
-                           .mocap_quat = mocap_quat_,
-                           .time = time_};
+  RolloutInput input = start();
+  if (options_.velocity) input.qvel = of_plan.qvel;
+  if (options_.controls) input.ctrl = of_plan.ctrl;
+  if (options_.forces) input.qfrc_applied = of_plan.qfrc_applied;
   BatchControlLaw follow;
   if (law) {
     follow = [&, k](int, const LawInput& in, Vec ctrl) {
@@ -197,7 +195,7 @@ void PlanObjective::finish(size_t k, const Law& law, bool gradient, Value& value
                            const std::function<bool()>& interrupted) {
   const Trajectory& t = trajectories_[k];
   value.cost = evaluations_[k].total;
-  value.cfd_evaluations = value.cfd_capped = 0;
+  value.cfd = {};
   value.terms = evaluations_[k].terms;
   value.ok = t.ok() && std::isfinite(value.cost);
   value.message = t.ok() ? (value.ok ? "" : "the cost is not finite") : t.message;
@@ -224,8 +222,7 @@ void PlanObjective::pull_back(size_t k, Value& value, const std::function<bool()
   sum(gradient.ctrl, cost_bars.ctrl, bars.ctrl);
   sum(gradient.qfrc_applied, cost_bars.qfrc_applied, bars.qfrc_applied);
   bars.qvel = gradient.qvel;
-  value.cfd_evaluations = gradient.cfd_evaluations;
-  value.cfd_capped = gradient.cfd_capped;
+  value.cfd = gradient.cfd;
   value.gradient.assign(variables_.size(), 0.0);
   variables_.pullback(z_[k], bars, value.gradient, scratch);
   value.ok = gradient.message.empty() && std::all_of(value.gradient.begin(), value.gradient.end(),

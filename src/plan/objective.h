@@ -60,6 +60,7 @@ class PlanObjective {
   void swap(int i, Rolled& x);
 
  private:
+  RolloutInput start() const;  // a view of what set_start copied
   // law: empty, or what evaluate_laws was given
   // keep: stages, which gradients need
   void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient, bool keep,

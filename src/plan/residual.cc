@@ -2,10 +2,14 @@
 #include "plan/residual.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/names.h"
 #include "base/rotation.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
+#include "plan/reference.h"
 #include "record/trajectory.h"
 
 namespace diffmj {
@@ -16,15 +20,14 @@ Vec bar_row(std::vector<double>& x, int i, int width) {
                         static_cast<size_t>(width));
 }
 
-// a target of this many numbers, or the default
-std::vector<double> target_of(const std::string& who, const std::vector<double>& given,
-                              std::vector<double> otherwise) {
-  if (given.empty()) return otherwise;
-  if (given.size() != otherwise.size()) {
-    throw InputError(who + ": target has " + std::to_string(given.size()) + " numbers, expected " +
-                     std::to_string(otherwise.size()));
-  }
-  return given;
+// that of a quantity, or the default
+template <class Quantity>
+TargetRows target_of(const std::string& who, const Quantity& of, std::vector<double> otherwise) {
+  return {who, "target", of.target, of.reference, std::move(otherwise)};
+}
+template <class Quantity>
+TargetRows target_of(const std::string& who, const Quantity& of, size_t size) {
+  return target_of(who, of, std::vector<double>(size, 0.0));
 }
 
 std::vector<int> elements(const std::string& who, const Model& model, int type, int count,
@@ -82,27 +85,32 @@ class JointPositionResidual : public Residual {
       qpos0.insert(qpos0.end(), model.mj()->qpos0 + j.qpos, model.mj()->qpos0 + j.qpos + j.nq);
       size_ += j.nv;
     }
-    target_ = target_of(who, of.target, qpos0);
-    double* at = target_.data();
+    target_ = target_of(who, of, qpos0);
+    size_t at = 0;
     for (const JointRange& j : joints_) {
-      if (j.ball || j.free) mju_normalize4(at + (j.free ? 3 : 0));
-      at += j.nq;
+      if (j.ball || j.free) target_.normalize(at + (j.free ? 3 : 0));
+      at += static_cast<size_t>(j.nq);
     }
   }
   void value(const Model&, const Trajectory& t, const Poses&, int i, Vec r) const override {
-    const double *q = row(t.qpos, i, t.nq).data(), *target = target_.data();
+    const double* q = row(t.qpos, i, t.nq).data();
+    const TargetRows::Row target = target_.at(t.time[static_cast<size_t>(i)]);
+    size_t at = 0;
     double* to = r.data();
     for (const JointRange& j : joints_) {
       const int place = j.free ? 3 : j.ball ? 0 : 1;  // numbers that are no rotation
-      for (int k = 0; k < place; k++) to[k] = q[j.qpos + k] - target[k];
+      for (int k = 0; k < place; k++) {
+        to[k] = q[j.qpos + k] - target[at + static_cast<size_t>(k)];
+      }
       if (j.free || j.ball) {
-        mjtNum unit[4];
+        mjtNum unit[4], quat[4];
         mju_copy4(unit, q + j.qpos + place);
         mju_normalize4(unit);
-        mju_subQuat(to + place, unit, target + place);
+        target.quat(at + static_cast<size_t>(place), quat);
+        mju_subQuat(to + place, unit, quat);
       }
       to += j.nv;
-      target += j.nq;
+      at += static_cast<size_t>(j.nq);
     }
   }
   void pullback(const Model&, const Trajectory& t, const Poses&, int i, CVec r, CVec r_bar,
@@ -148,14 +156,14 @@ class JointPositionResidual : public Residual {
 
  private:
   std::vector<JointRange> joints_;
-  std::vector<double> target_;
+  TargetRows target_;
 };
 
 // Entries of qvel, ctrl or qfrc_applied from their targets.
 class EntriesResidual : public Residual {
  public:
   EntriesResidual(std::vector<double> Trajectory::*from, std::vector<double> CostBars::*to,
-                  int width, std::vector<int> entries, std::vector<double> target, bool of_steps)
+                  int width, std::vector<int> entries, TargetRows target, bool of_steps)
       : from_(from),
         to_(to),
         width_(width),
@@ -168,8 +176,9 @@ class EntriesResidual : public Residual {
   void value(const Model&, const Trajectory& t, const Poses&, int i, Vec r) const override {
     // an input that was held, or is not there
     const CVec x = of_steps_ ? input_row(t.*from_, i, width_) : row(t.*from_, i, width_);
+    const TargetRows::Row target = target_.at(t.time[static_cast<size_t>(i)]);
     for (size_t k = 0; k < entries_.size(); k++) {
-      r[k] = (x.empty() ? 0 : x[static_cast<size_t>(entries_[k])]) - target_[k];
+      r[k] = (x.empty() ? 0 : x[static_cast<size_t>(entries_[k])]) - target[k];
     }
   }
   void pullback(const Model&, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
@@ -191,7 +200,7 @@ class EntriesResidual : public Residual {
   std::vector<double> CostBars::*to_;
   int width_;
   std::vector<int> entries_;
-  std::vector<double> target_;
+  TargetRows target_;
 };
 
 class ControlRateResidual : public Residual {
@@ -237,12 +246,13 @@ class SensorResidual : public Residual {
       : range_(sensor_range(model, of.sensor)) {
     size_ = range_.dim;
     sensors_ = true;
-    target_ = target_of(who, of.target, std::vector<double>(static_cast<size_t>(size_), 0.0));
+    target_ = target_of(who, of, static_cast<size_t>(size_));
   }
   void value(const Model& model, const Trajectory& t, const Poses&, int i, Vec r) const override {
     const CVec x = row(t.sensordata, i, model.nsensordata());
+    const TargetRows::Row target = target_.at(t.time[static_cast<size_t>(i)]);
     for (size_t k = 0; k < r.size(); k++) {
-      r[k] = x[static_cast<size_t>(range_.adr) + k] - target_[k];
+      r[k] = x[static_cast<size_t>(range_.adr) + k] - target[k];
     }
   }
   void pullback(const Model& model, const Trajectory&, const Poses&, int i, CVec, CVec r_bar,
@@ -263,7 +273,7 @@ class SensorResidual : public Residual {
 
  private:
   SensorRange range_;
-  std::vector<double> target_;
+  TargetRows target_;
 };
 
 std::unique_ptr<Residual> make(const std::string& who, const Model& model, const Distance& of) {
@@ -286,16 +296,14 @@ std::unique_ptr<Residual> make(const std::string& who, const Model& model,
   for (const JointRange& j : joint_ranges(who, model, of.joints)) {
     for (int k = 0; k < j.nv; k++) dofs.push_back(j.dof + k);
   }
-  const std::vector<double> zero(dofs.size(), 0.0);
   return std::make_unique<EntriesResidual>(&Trajectory::qvel, &CostBars::qvel, model.nv(), dofs,
-                                           target_of(who, of.target, zero), false);
+                                           target_of(who, of, dofs.size()), false);
 }
 std::unique_ptr<Residual> make(const std::string& who, const Model& model,
                                const ControlEffort& of) {
   const std::vector<int> entries = controls(who, model, of.actuators);
-  const std::vector<double> zero(entries.size(), 0.0);
   return std::make_unique<EntriesResidual>(&Trajectory::ctrl, &CostBars::ctrl, model.nu(), entries,
-                                           target_of(who, of.target, zero), true);
+                                           target_of(who, of, entries.size()), true);
 }
 std::unique_ptr<Residual> make(const std::string& who, const Model& model, const ControlRate& of) {
   return std::make_unique<ControlRateResidual>(model, controls(who, model, of.actuators));
@@ -303,9 +311,9 @@ std::unique_ptr<Residual> make(const std::string& who, const Model& model, const
 std::unique_ptr<Residual> make(const std::string&, const Model& model, const ForceEffort&) {
   std::vector<int> dofs;
   for (int i = 0; i < model.nv(); i++) dofs.push_back(i);
-  const std::vector<double> zero(dofs.size(), 0.0);
   return std::make_unique<EntriesResidual>(&Trajectory::qfrc_applied, &CostBars::qfrc_applied,
-                                           model.nv(), dofs, zero, true);
+                                           model.nv(), dofs,
+                                           TargetRows(std::vector<double>(dofs.size(), 0.0)), true);
 }
 std::unique_ptr<Residual> make(const std::string& who, const Model& model, const SensorValue& of) {
   return std::make_unique<SensorResidual>(who, model, of);
@@ -317,7 +325,7 @@ int element_id(const std::string& who, const Model& model, int type, const std::
   const mjModel* m = model.mj();
   const int id = mj_name2id(m, type, name.c_str());
   if (id >= 0) return id;
-  std::string known;
+  std::vector<std::string> known;
   const int count = type == mjOBJ_SITE    ? model.nsite()
                     : type == mjOBJ_BODY  ? model.nbody()
                     : type == mjOBJ_GEOM  ? model.ngeom()
@@ -325,10 +333,11 @@ int element_id(const std::string& who, const Model& model, int type, const std::
                                           : static_cast<int>(m->nactuator);
   for (int i = 0; i < count; i++) {
     const char* other = mj_id2name(m, type, i);
-    if (other && *other) known += (known.empty() ? "" : ", ") + std::string(other);
+    if (other && *other) known.emplace_back(other);
   }
   throw InputError(who + ": the model has no " + mju_type2Str(type) + " '" + name + "'" +
-                   (known.empty() ? "; none of them has a name" : "; it has " + known));
+                   (known.empty() ? "; none of them has a name" : "; it has " + joined(known)) +
+                   did_you_mean(name, known));
 }
 
 std::unique_ptr<Residual> make_residual(const std::string& who, const Model& model,

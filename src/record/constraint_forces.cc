@@ -50,7 +50,8 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   out.id.assign(d->efc_id, d->efc_id + nefc);
   if (has_noslip(m)) out.force = workspace->noslip.force;
   for (int i = 0; i < d->nefc && !has_noslip(m); i += constraint_rows_at(d, i)) {
-    constraint_force(d, workspace->zone[static_cast<size_t>(i)], workspace->y, i, out.force);
+    constraint_force(d, workspace->newton.zone[static_cast<size_t>(i)], workspace->newton.y, i,
+                     out.force);
   }
   std::copy(out.force.begin(), out.force.end(), d->efc_force);
   for (int i = 0; i < d->ncon; i++) {

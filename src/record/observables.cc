@@ -2,6 +2,8 @@
 
 #include <mujoco/mujoco.h>
 
+#include "base/names.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 
 namespace diffmj {
@@ -32,12 +34,13 @@ int Observable::count(const Model& model) const {
 std::span<const Observable> observables() { return kObservables; }
 
 const Observable& observable(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Observable& x : kObservables) {
     if (name == x.name) return x;
-    known += (known.empty() ? "" : ", ") + std::string(x.name);
+    known.emplace_back(x.name);
   }
-  throw InputError("observable '" + name + "' is unknown; expected one of " + known);
+  throw InputError("observable '" + name + "' is unknown; expected one of " + joined(known) +
+                   did_you_mean(name, known));
 }
 
 }  // namespace diffmj

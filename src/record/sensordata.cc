@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/names.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "diffmj/sensors.h"
 #include "mj/call.h"
@@ -86,13 +88,14 @@ SensorRange sensor_range(const Model& model, const std::string& name) {
   const mjModel* m = model.mj();
   const int id = mj_name2id(m, mjOBJ_SENSOR, name.c_str());
   if (id >= 0) return {id, m->sensor_adr[id], m->sensor_dim[id]};
-  std::string names;
+  std::vector<std::string> names;
   for (int i = 0; i < static_cast<int>(m->nsensor); i++) {
     const char* other = mj_id2name(m, mjOBJ_SENSOR, i);
-    if (other && *other) names += (names.empty() ? "" : ", ") + std::string(other);
+    if (other && *other) names.emplace_back(other);
   }
   throw InputError("the model has no sensor '" + name + "'; it has " +
-                   (names.empty() ? "no named sensors" : names));
+                   (names.empty() ? "no named sensors" : joined(names)) +
+                   did_you_mean(name, names));
 }
 
 }  // namespace diffmj

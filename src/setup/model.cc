@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/names.h"
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "diffmj/version.h"
 #include "mj/call.h"
@@ -19,6 +21,21 @@ namespace {
 
 constexpr int kErrorSize = 2048;
 
+// Names of the models in the folder of a path.
+std::vector<std::string> model_files_beside(const std::string& path) {
+  std::vector<std::string> out;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code status;
+  for (std::filesystem::directory_iterator it(folder.empty() ? "." : folder, status), end;
+       !status && it != end; it.increment(status)) {
+    const std::filesystem::path extension = it->path().extension();
+    if (extension == ".xml" || extension == ".urdf" || extension == ".mjb") {
+      out.push_back(it->path().filename().string());
+    }
+  }
+  return out;
+}
+
 std::shared_ptr<mjModel> shared(MjModelPtr model) { return {std::move(model)}; }
 
 }  // namespace
@@ -27,7 +44,9 @@ Model Model::from_file(const std::string& path, const ModelOptions& options) {
   require_mujoco_version();
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status)) {
-    throw InputError("model file '" + path + "' does not exist or is not a file");
+    throw InputError(
+        "model file '" + path + "' does not exist or is not a file" +
+        did_you_mean(std::filesystem::path(path).filename().string(), model_files_beside(path)));
   }
   char error[kErrorSize] = "";
   mjModel* compiled = nullptr;
@@ -95,14 +114,14 @@ std::string Model::dof_name(int dof) const {
 }
 
 int Model::keyframe(const std::string& name) const {
-  std::string known;
+  std::vector<std::string> known;
   for (int i = 0; i < static_cast<int>(mj()->nkey); i++) {
     const char* key = mj_id2name(mj(), mjOBJ_KEY, i);
     if (key && name == key) return i;
-    known += (known.empty() ? "" : ", ") + std::string(key && *key ? key : std::to_string(i));
+    known.emplace_back(key && *key ? key : std::to_string(i));
   }
   throw InputError("keyframe '" + name + "' is not in the model; it has " +
-                   (known.empty() ? "none" : known));
+                   (known.empty() ? "none" : joined(known)) + did_you_mean(name, known));
 }
 
 Model Model::with_numbers(const mjModel* numbers) const {

@@ -16,8 +16,8 @@ std::unique_ptr<Workspace> ModelImpl::take_workspace() const {
   if (!workspace) workspace = std::make_unique<Workspace>(*this, nplace());
   if (workspace->model_id != id) {
     // copies of another variant's numbers
-    workspace->probe_model.reset();
-    workspace->collision_model.reset();
+    workspace->probes.model.reset();
+    workspace->probes.collision_model.reset();
     workspace->model_id = id;
   }
   return workspace;

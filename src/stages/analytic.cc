@@ -145,8 +145,8 @@ void bias_metric_pullback(const StageModel& impl, CVec qvel, CVec mu, CVec b, Ve
   for (size_t k = 0; k < qvel.size(); k++) {
     const bool counts =
         m->opt.integrator == mjINT_IMPLICIT || is_lone_free_body(m, m->dof_bodyid[k]);
-    workspace.v_plus_b[k] = counts ? qvel[k] + b[k] : 0;
-    workspace.v_minus_b[k] = counts ? qvel[k] - b[k] : 0;
+    workspace.metric.v_plus_b[k] = counts ? qvel[k] + b[k] : 0;
+    workspace.metric.v_minus_b[k] = counts ? qvel[k] - b[k] : 0;
     any = any || counts;
   }
   if (!any) return;
@@ -156,8 +156,8 @@ void bias_metric_pullback(const StageModel& impl, CVec qvel, CVec mu, CVec b, Ve
   inertial.field[static_cast<size_t>(Parameter::kDofArmature)] = {};
   const double h = m->opt.timestep;
   for (const double side : {1.0, -1.0}) {
-    body_accelerations(m, d, side > 0 ? workspace.v_plus_b : workspace.v_minus_b, workspace.zero,
-                       Vector3::Zero(), s);
+    body_accelerations(m, d, side > 0 ? workspace.metric.v_plus_b : workspace.metric.v_minus_b,
+                       workspace.zero, Vector3::Zero(), s);
     s.clear();
     s.use(m, d, mu, s.L);
     inverse_dynamics_pullback(m, d, -side * h / 2, s, inertial);
@@ -171,7 +171,7 @@ void projections_pullback(const StageModel& impl, CVec mu, Vec qpos_bar, const P
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   Projection& p = workspace.projection;
-  workspace.contact_bar.clear();
+  workspace.constraint.contacts.clear();
   if (!has_noslip(m)) {
     if (!diagonal_is_exact(m)) return;
     // the metric of Euler with damping may have left its own factor
@@ -183,13 +183,13 @@ void projections_pullback(const StageModel& impl, CVec mu, Vec qpos_bar, const P
   projection_pullback(m, d, workspace);
   mass_matrix_pullback(m, d, p.M_bar, workspace.sweep, params);
   if (m->ntendon > 0) {
-    tendon_mass_matrix_pullback(m, d, p.M_bar, qpos_bar, workspace.tendon_y, workspace.sweep,
+    tendon_mass_matrix_pullback(m, d, p.M_bar, qpos_bar, workspace.tendon.y, workspace.sweep,
                                 params);
   }
   if (const Vec bar = params[Parameter::kActuatorGear]; !bar.empty()) {
     const auto nv = static_cast<size_t>(impl.nv);
-    for (size_t k = 0; k < nv; k++) workspace.armature_bar[k] = p.M_bar[k * (nv + 1)];
-    armature_gear_pullback(m, workspace.armature_bar, bar);
+    for (size_t k = 0; k < nv; k++) workspace.metric.armature_bar[k] = p.M_bar[k * (nv + 1)];
+    armature_gear_pullback(m, workspace.metric.armature_bar, bar);
   }
   if (has_noslip(m)) {
     noslip_jacobian_pullback(d, mu, workspace);
@@ -232,7 +232,7 @@ class CotangentSweep {
     actuation();
     if (problem_.constrained && d_->nefc > 0) constraints();
     if (m_->ntendon > 0) {
-      tendon_pullback(m_, d_, workspace_.tendons,
+      tendon_pullback(m_, d_, workspace_.tendon.bars,
                       {&s_.L, &s_.V, &s_.Q, same_ ? &s_.L : &s_.U, &s_.B, &s_.C}, qpos_bar_,
                       qvel_bar_, s_, params_);
     }
@@ -254,22 +254,23 @@ class CotangentSweep {
       body_accelerations(m_, d_, problem_.in.qvel, a_, effective_gravity(m_), s_);
     }
     s_.clear();
-    std::fill(workspace_.tendons.begin(), workspace_.tendons.end(), TendonBar());
+    std::fill(workspace_.tendon.bars.begin(), workspace_.tendon.bars.end(), TendonBar());
     s_.use(m_, d_, lambda_, s_.L);
     inverse_dynamics_pullback(m_, d_, -1, s_, params_);
     if (m_->ntendon > 0) {
-      tendon_armature_pullback(m_, d_, -1, workspace_.tendon_fits, workspace_.tendons, qpos_bar_,
-                               workspace_.tendon_y, s_, params_);
+      tendon_armature_pullback(m_, d_, -1, workspace_.tendon.fits, workspace_.tendon.bars,
+                               qpos_bar_, workspace_.tendon.y, s_, params_);
     }
     if (!metric_ || same_) return;
     const CVec step = problem_.qacc_step.empty() ? problem_.qacc : problem_.qacc_step;
-    eigen(Vec(workspace_.difference_ab)) = eigen(step) - eigen(problem_.b);
+    eigen(Vec(workspace_.metric.difference_ab)) = eigen(step) - eigen(problem_.b);
     s_.use(m_, d_, mu_, s_.U);
-    s_.use(m_, d_, workspace_.difference_ab, s_.C);
+    s_.use(m_, d_, workspace_.metric.difference_ab, s_.C);
     mass_form_pullback(m_, d_, 1, s_.U, s_.C, s_, params_);
     if (m_->ntendon > 0) {
-      tendon_mass_form_pullback(m_, d_, 1, mu_, workspace_.difference_ab, workspace_.tendon_fits,
-                                workspace_.tendons, qpos_bar_, workspace_.tendon_y, s_, params_);
+      tendon_mass_form_pullback(m_, d_, 1, mu_, workspace_.metric.difference_ab,
+                                workspace_.tendon.fits, workspace_.tendon.bars, qpos_bar_,
+                                workspace_.tendon.y, s_, params_);
     }
   }
 
@@ -277,10 +278,11 @@ class CotangentSweep {
     const Vec bar = params_[Parameter::kActuatorGear];
     if (bar.empty()) return;
     for (size_t k = 0; k < lambda_.size(); k++) {
-      workspace_.armature_bar[k] = -lambda_[k] * a_[k];
-      if (metric_ && !same_) workspace_.armature_bar[k] += mu_[k] * workspace_.difference_ab[k];
+      workspace_.metric.armature_bar[k] = -lambda_[k] * a_[k];
+      if (metric_ && !same_)
+        workspace_.metric.armature_bar[k] += mu_[k] * workspace_.metric.difference_ab[k];
     }
-    armature_gear_pullback(m_, workspace_.armature_bar, bar);
+    armature_gear_pullback(m_, workspace_.metric.armature_bar, bar);
   }
 
   // passive forces and the metric's part of them
@@ -292,8 +294,8 @@ class CotangentSweep {
                       problem_.b, qvel_bar_, params_);
       if (m_->ntendon > 0) {
         tendon_passive_pullback(m_, d_, lambda_, problem_.in.qvel, h, implicit_ ? mu_ : CVec(),
-                                problem_.b, workspace_.tendon_fits, workspace_.tendons, qpos_bar_,
-                                workspace_.tendon_y, s_, params_);
+                                problem_.b, workspace_.tendon.fits, workspace_.tendon.bars,
+                                qpos_bar_, workspace_.tendon.y, s_, params_);
       }
       gravcomp_pullback(m_, d_, gravcomp_motion(m_, d_, lambda_, workspace_), s_, params_);
     }
@@ -329,8 +331,8 @@ class CotangentSweep {
     const bool noslip = has_noslip(m_);
     if (noslip && x_bar_.rows() > 1) {
       // what is there is of the last row
-      std::fill(workspace_.noslip_a_bar.begin(), workspace_.noslip_a_bar.end(), 0.0);
-      noslip_pullback(impl_, mu_, problem_.force_bar, workspace_.noslip_a_bar, workspace_);
+      std::fill(workspace_.noslip.a_bar.begin(), workspace_.noslip.a_bar.end(), 0.0);
+      noslip_pullback(impl_, mu_, problem_.force_bar, workspace_.noslip.a_bar, workspace_);
     }
     const CVec force_bar = noslip ? CVec(workspace_.noslip.main_force_bar) : problem_.force_bar;
     constraint_force_pullback(m_, d_, lambda_, force_bar,
@@ -383,8 +385,8 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
-  workspace.violation.clear();
-  workspace.onset = impl.options.adaptive.onset;
+  workspace.constraint.violation.clear();
+  workspace.constraint.onset = impl.options.adaptive.onset;
   mj_call("the stages of a step", [&] {
     evaluate_poses(m, in, d);
     if (constrained) {

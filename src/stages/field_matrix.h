@@ -56,6 +56,9 @@ class FieldMatrix {
   void inverse_dynamics(double scale, bool forces, Matrix& to);
   void passive();
   void actuation();
+  // Rows of a connect or weld, which have an impedance in common; 0 of others.
+  static int equality_rows(int type);
+  int rows_together(int i) const;  // the number of rows from i on that belong together
   void constraints();
   void single_dof_rows();
   void equalities();
@@ -83,7 +86,7 @@ class FieldMatrix {
   std::vector<double> ones_, zeros_, q_bar_, v_bar_, act_bar_, ctrl_bar_, out_bar_, params_bar_;
   // of rows, for a unit cotangent of J λ in the k-th row of every contact
   static constexpr int kMaxDim = 6;
-  std::array<Workspace::RowsBar, kMaxDim> rows_;
+  std::array<RowsBar, kMaxDim> rows_;
   std::vector<double> unit_rows_;  // nefc
   // of one contact or tendon
   std::vector<int> chain_;

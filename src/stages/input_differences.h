@@ -48,9 +48,9 @@ void input_differences_pullback(const StageModel& impl, const StepInput& in, con
 
   for (int j = 0; j < nv; j++) {
     column(position_size(impl, j, in.qpos), 0, j, bar.x, [&](double s) {
-      std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
-      workspace.direction[static_cast<size_t>(j)] = s;
-      mj_integratePos(impl.mj(), d->qpos, workspace.direction.data(), 1);
+      std::fill(workspace.probes.direction.begin(), workspace.probes.direction.end(), 0.0);
+      workspace.probes.direction[static_cast<size_t>(j)] = s;
+      mj_integratePos(impl.mj(), d->qpos, workspace.probes.direction.data(), 1);
     });
     column(size(in.qvel, j), 0, nv + j, bar.x, [&](double s) { d->qvel[j] += s; });
     column(size(in.qfrc_applied, j), 0, j, bar.qfrc_applied,

@@ -42,7 +42,7 @@ void run_stages(const mjModel* m, double onset, mjData* d, From from) {
 }
 
 // J and M as full matrices, y, friction loss and friction of contacts: what a no-slip pass reads
-void read_noslip(const mjModel* m, const mjData* d, CVec y, Workspace::NoslipInputs& out) {
+void read_noslip(const mjModel* m, const mjData* d, CVec y, NoslipInputs& out) {
   const auto nv = static_cast<int>(m->nv);
   out.J.setZero(d->nefc, nv);
   for (int i = 0; i < d->nefc; i++) {
@@ -65,16 +65,15 @@ void read_noslip(const mjModel* m, const mjData* d, CVec y, Workspace::NoslipInp
 }
 
 // what its cotangents make of the way from the base to d; rows that appear have none
-double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
-                     const Workspace& workspace) {
+double noslip_change(const mjData* d, const NoslipInputs& now, const Workspace& workspace) {
   const Noslip& pass = workspace.noslip;
-  const Workspace::NoslipInputs& base = workspace.noslip_base;
+  const NoslipInputs& base = workspace.probes.noslip_base;
   const auto nv = now.M.rows();
   const Eigen::Map<const Matrix> M_bar(workspace.projection.M_bar.data(), nv, nv);
   const Eigen::Map<const Matrix> J_bar(workspace.projection.J_bar.data(), base.J.rows(), nv);
   double sum = M_bar.cwiseProduct(now.M - base.M).sum();
   for (int i = 0; i < d->nefc; i++) {
-    const int at = workspace.rows.base_row(i);
+    const int at = workspace.probes.rows.base_row(i);
     if (at < 0) continue;
     const auto row = static_cast<size_t>(i), of = static_cast<size_t>(at);
     sum += J_bar.row(at).dot(now.J.row(i) - base.J.row(at)) +
@@ -85,7 +84,7 @@ double noslip_change(const mjData* d, const Workspace::NoslipInputs& now,
     if (d->efc_type[i] != mjCNSTR_CONTACT_ELLIPTIC || d->contact[contact].efc_address != i)
       continue;
     const auto c = static_cast<size_t>(contact),
-               b = static_cast<size_t>(workspace.rows.base_id(at));
+               b = static_cast<size_t>(workspace.probes.rows.base_id(at));
     for (size_t k = 0; k < 5; k++) {
       sum += pass.friction_bar[b][k] * (now.friction[c][k] - base.friction[b][k]);
     }
@@ -112,30 +111,31 @@ void read_sensors(const StageModel& impl, const mjModel* m, CVec qacc, CVec f, m
 // appear carry no force, so that the derivative is that of the side the forward pass is on, however
 // near the next zone or contact is. Returns false if a row of the base has vanished.
 bool evaluate(const StageModel& impl, const mjModel* m, const OracleProblem& problem, From from,
-              Workspace::Outputs& out, Workspace& workspace) {
+              ProbeOutputs& out, Workspace& workspace) {
   mjData* d = workspace.data.get();
   mj_call("mj_fwdPosition", [&] { run_stages(m, impl.options.adaptive.onset, d, from); });
 
-  workspace.probe_y.resize(static_cast<size_t>(d->nefc));
-  workspace.probe_f.resize(static_cast<size_t>(d->nefc));
-  const Vec y = workspace.probe_y, f = workspace.probe_f;
+  workspace.probes.y.resize(static_cast<size_t>(d->nefc));
+  workspace.probes.f.resize(static_cast<size_t>(d->nefc));
+  const Vec y = workspace.probes.y, f = workspace.probes.f;
   mj_call("mj_mulJacVec", [&] {
     mj_mulM(m, d, out.Ma.data(), problem.qacc.data());
     if (d->nefc == 0) return;
     mj_mulJacVec(m, d, y.data(), problem.qacc.data());
     mju_subFrom(y.data(), d->efc_aref, d->nefc);
   });
-  const bool all_rows = workspace.rows.match(d);
+  const bool all_rows = workspace.probes.rows.match(d);
   out.force = 0;
-  if (problem.noslip && &out == &workspace.base) {
-    read_noslip(m, d, y, workspace.noslip_base);
+  if (problem.noslip && &out == &workspace.probes.base) {
+    read_noslip(m, d, y, workspace.probes.noslip_base);
   } else if (problem.noslip) {
-    read_noslip(m, d, y, workspace.noslip_probe);
-    out.force = noslip_change(d, workspace.noslip_probe, workspace);
+    read_noslip(m, d, y, workspace.probes.noslip_probe);
+    out.force = noslip_change(d, workspace.probes.noslip_probe, workspace);
   }
   for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-    const int base = workspace.rows.base_row(i);
-    const Zone zone = base >= 0 ? workspace.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
+    const int base = workspace.probes.rows.base_row(i);
+    const Zone zone =
+        base >= 0 ? workspace.newton.zone[static_cast<size_t>(base)] : Zone::kSatisfied;
     constraint_force(d, zone, y, i, f);
     for (int k = 0; k < constraint_rows_at(d, i) && base >= 0 && !problem.force_bar.empty(); k++) {
       out.force += problem.force_bar[static_cast<size_t>(base + k)] * f[static_cast<size_t>(i + k)];
@@ -211,8 +211,8 @@ double dot(const Matrix* weights, Eigen::Index row, const Eigen::VectorXd& plus,
 }
 
 // the multipliers' weighted sum of out - base, one number per cotangent
-void contract(const OracleMultipliers& w, CVec sensor_bar, const Workspace::Outputs& out,
-              const Workspace::Outputs& base, Eigen::Ref<Eigen::VectorXd> sum) {
+void contract(const OracleMultipliers& w, CVec sensor_bar, const ProbeOutputs& out,
+              const ProbeOutputs& base, Eigen::Ref<Eigen::VectorXd> sum) {
   const double sensors =
       sensor_bar.empty() ? 0 : eigen(sensor_bar).dot(out.sensordata - base.sensordata);
   for (Eigen::Index row = 0; row < sum.size(); row++) {
@@ -228,7 +228,7 @@ void contract(const OracleMultipliers& w, CVec sensor_bar, const Workspace::Outp
 void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
-  workspace.onset = impl.options.adaptive.onset;
+  workspace.constraint.onset = impl.options.adaptive.onset;
   mj_call("mj_fwdPosition", [&] {
     write_input(m, d, in);
     run_stages(m, impl.options.adaptive.onset, d, From::kPosition);
@@ -240,9 +240,9 @@ void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen:
                         Eigen::VectorXd& act_next, Workspace& workspace) {
   mjData* d = workspace.data.get();
   const double time = d->time;
-  mju_copy(workspace.saved_qpos.data(), d->qpos, impl.nq);
-  mju_copy(workspace.saved_qvel.data(), d->qvel, impl.nv);
-  mju_copy(workspace.saved_act.data(), d->act, impl.na);
+  mju_copy(workspace.probes.saved_qpos.data(), d->qpos, impl.nq);
+  mju_copy(workspace.probes.saved_qvel.data(), d->qvel, impl.nv);
+  mju_copy(workspace.probes.saved_act.data(), d->act, impl.na);
 
   // b is linear in F: a force so large that v' - v = h b keeps all its digits
   constexpr double kLargeForce = 1e8;
@@ -264,21 +264,22 @@ void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen:
     }
   });
   for (int i = 0; i < impl.nv; i++) {
-    b[i] = (d->qvel[i] - workspace.saved_qvel[static_cast<size_t>(i)]) / (m->opt.timestep * scale);
+    b[i] = (d->qvel[i] - workspace.probes.saved_qvel[static_cast<size_t>(i)]) /
+           (m->opt.timestep * scale);
   }
   std::copy(d->act, d->act + impl.na, act_next.data());
   d->time = time;
-  mju_copy(d->qpos, workspace.saved_qpos.data(), impl.nq);
-  mju_copy(d->qvel, workspace.saved_qvel.data(), impl.nv);
-  mju_copy(d->act, workspace.saved_act.data(), impl.na);
+  mju_copy(d->qpos, workspace.probes.saved_qpos.data(), impl.nq);
+  mju_copy(d->qvel, workspace.probes.saved_qvel.data(), impl.nv);
+  mju_copy(d->act, workspace.probes.saved_act.data(), impl.na);
 }
 
 void next_activation_pullback(const StageModel& impl, CVec act, CVec act_dot,
                               const Matrix& act_next_bar, Eigen::Ref<Matrix> act_bar,
                               Matrix& act_dot_bar, Workspace& workspace) {
   mjData* d = workspace.data.get();
-  Workspace::Outputs &plus = workspace.probe, &minus = workspace.base;
-  const auto next = [&](int j, double da, double ddot, Workspace::Outputs& out) {
+  ProbeOutputs &plus = workspace.probes.probe, &minus = workspace.probes.base;
+  const auto next = [&](int j, double da, double ddot, ProbeOutputs& out) {
     std::copy(act.begin(), act.end(), d->act);
     std::copy(act_dot.begin(), act_dot.end(), d->act_dot);
     d->act[j] += da;
@@ -308,18 +309,19 @@ void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
   if (d->efm_active) {
     throw Error("oracle_pullback: the solver's metric is not the mass matrix");  // see choose_path
   }
-  workspace.rows.set_base(d);
-  evaluate(impl, m, problem, From::kActuation, workspace.base, workspace);
+  workspace.probes.rows.set_base(d);
+  evaluate(impl, m, problem, From::kActuation, workspace.probes.base, workspace);
 
   // samples: the contraction at four places; sample(k, ...) fills the k-th, where set moved the
   // input, and returns whether all rows of the base are still there
-  Eigen::MatrixXd& samples = workspace.samples;
+  Eigen::MatrixXd& samples = workspace.probes.samples;
   samples.resize(x_bar.rows(), 4);
   const auto sample = [&](Eigen::Index k, From from, auto&& set) {
     write_input(m, d, problem.in);
     set();
-    const bool all_rows = evaluate(impl, m, problem, from, workspace.probe, workspace);
-    contract(multipliers, problem.sensor_bar, workspace.probe, workspace.base, samples.col(k));
+    const bool all_rows = evaluate(impl, m, problem, from, workspace.probes.probe, workspace);
+    contract(multipliers, problem.sensor_bar, workspace.probes.probe, workspace.probes.base,
+             samples.col(k));
     return all_rows;
   };
   const auto central = [&](From from, double h, Eigen::Index j, Matrix& bar, auto&& move) {
@@ -349,13 +351,13 @@ void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
 
   // positions: two steps on either side, extrapolated; only the side on which no row vanishes, or
   // smaller steps if there is none
-  const double step = workspace.zone.empty() ? kFreePositionStep : kPositionStep;
+  const double step = workspace.newton.zone.empty() ? kFreePositionStep : kPositionStep;
   for (int j = 0; j < impl.nv; j++) {
     const auto at = [&](Eigen::Index k, double s) {
       return sample(k, From::kPosition, [&] {
-        std::fill(workspace.direction.begin(), workspace.direction.end(), 0.0);
-        workspace.direction[static_cast<size_t>(j)] = s;
-        mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
+        std::fill(workspace.probes.direction.begin(), workspace.probes.direction.end(), 0.0);
+        workspace.probes.direction[static_cast<size_t>(j)] = s;
+        mj_integratePos(m, d->qpos, workspace.probes.direction.data(), 1);
       });
     };
     const double size = position_size(impl, j, problem.in.qpos);
@@ -382,9 +384,9 @@ void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem&
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   std::vector<double> a(problem.qacc.begin(), problem.qacc.end());
-  workspace.probe_y.resize(static_cast<size_t>(d->nefc));
-  workspace.probe_f.resize(static_cast<size_t>(d->nefc));
-  const Vec y = workspace.probe_y, f = workspace.probe_f;
+  workspace.probes.y.resize(static_cast<size_t>(d->nefc));
+  workspace.probes.f.resize(static_cast<size_t>(d->nefc));
+  const Vec y = workspace.probes.y, f = workspace.probes.f;
   const auto value = [&](Eigen::VectorXd& out) {
     if (d->nefc > 0) {
       mj_call("mj_mulJacVec", [&] {
@@ -393,11 +395,12 @@ void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem&
       });
     }
     for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-      constraint_force(d, workspace.zone[static_cast<size_t>(i)], y, i, f);
+      constraint_force(d, workspace.newton.zone[static_cast<size_t>(i)], y, i, f);
     }
     read_sensors(impl, m, a, f, d, out);
   };
-  Eigen::VectorXd &plus = workspace.probe.sensordata, &minus = workspace.base.sensordata;
+  Eigen::VectorXd &plus = workspace.probes.probe.sensordata,
+                  &minus = workspace.probes.base.sensordata;
   for (size_t j = 0; j < a.size(); j++) {
     const double center = a[j], h = kVelocityStep * std::max(1.0, std::abs(center));
     a[j] = center + h;
@@ -410,8 +413,8 @@ void oracle_sensors_to_acceleration(const StageModel& impl, const OracleProblem&
 }
 
 void oracle_linearize(const StageModel& impl, const OracleProblem& problem, Workspace& workspace) {
-  workspace.rows.set_base(workspace.data.get());
-  evaluate(impl, impl.mj(), problem, From::kActuation, workspace.base, workspace);
+  workspace.probes.rows.set_base(workspace.data.get());
+  evaluate(impl, impl.mj(), problem, From::kActuation, workspace.probes.base, workspace);
 }
 
 void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
@@ -426,7 +429,7 @@ void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CV
   const auto measure = [&size](CVec part, double step) {
     for (const double value : part) size = std::max(size, std::abs(value) / step);
   };
-  measure(q_dot, workspace.zone.empty() ? kFreePositionStep : kPositionStep);
+  measure(q_dot, workspace.newton.zone.empty() ? kFreePositionStep : kPositionStep);
   measure(v_dot, kVelocityStep);
   measure(w_dot, kStep);
   std::fill(a_dot.begin(), a_dot.end(), 0.0);
@@ -437,26 +440,26 @@ void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CV
   const auto sample = [&] {
     write_input(m, d, problem.in);
     for (size_t k = 0; k < nv; k++) {
-      workspace.direction[k] = h * q_dot[k];
+      workspace.probes.direction[k] = h * q_dot[k];
       d->qvel[k] += h * v_dot[k];
     }
     for (size_t k = 0; k < na; k++) d->act[k] += h * w_dot[k];
-    mj_integratePos(m, d->qpos, workspace.direction.data(), 1);
-    return evaluate(impl, m, problem, From::kPosition, workspace.probe, workspace);
+    mj_integratePos(m, d->qpos, workspace.probes.direction.data(), 1);
+    return evaluate(impl, m, problem, From::kPosition, workspace.probes.probe, workspace);
   };
   if (!sample()) {
     h = -h;
     sample();
   }
-  // workspace.F: g's own
+  // workspace.step.F: g's own
   for (size_t k = 0; k < nv; k++) {
     const auto i = static_cast<Eigen::Index>(k);
-    workspace.F[k] = -(workspace.probe.g[i] - workspace.base.g[i]) / h;
+    workspace.step.F[k] = -(workspace.probes.probe.g[i] - workspace.probes.base.g[i]) / h;
   }
-  newton_solve(workspace, workspace.F, a_dot);
+  newton_solve(workspace, workspace.step.F, a_dot);
   for (size_t k = 0; k < na; k++) {
     const auto j = static_cast<Eigen::Index>(k);
-    act_dot_dot[k] = (workspace.probe.act_dot[j] - workspace.base.act_dot[j]) / h;
+    act_dot_dot[k] = (workspace.probes.probe.act_dot[j] - workspace.probes.base.act_dot[j]) / h;
   }
 }
 
@@ -480,10 +483,10 @@ class ParameterDifferences {
       write_input(m_, d_, problem.in);
       run_stages(m_, impl.options.adaptive.onset, d_, From::kPosition);
     });
-    workspace.rows.set_base(d_);
-    evaluate(impl, m_, problem, From::kActuation, workspace.base, workspace);
-    b0_ = workspace.base.b;
-    step_ = workspace.zone.empty() ? kFreeParameterStep : kParameterStep;
+    workspace.probes.rows.set_base(d_);
+    evaluate(impl, m_, problem, From::kActuation, workspace.probes.base, workspace);
+    b0_ = workspace.probes.base.b;
+    step_ = workspace.newton.zone.empty() ? kFreeParameterStep : kParameterStep;
   }
 
   double of(const ParameterField& field, int entry) {
@@ -514,8 +517,8 @@ class ParameterDifferences {
 
  private:
   static mjModel* movable_model(const StageModel& impl, Workspace& workspace) {
-    if (!workspace.probe_model) workspace.probe_model = movable_copy(impl.mj());
-    return workspace.probe_model.get();
+    if (!workspace.probes.model) workspace.probes.model = movable_copy(impl.mj());
+    return workspace.probes.model.get();
   }
 
   // M of dofs with body_simple is a constant of the model: what inverse dynamics says is missing
@@ -539,9 +542,10 @@ class ParameterDifferences {
   bool sample(double& total) {
     write_input(m_, d_, problem_.in);
     const bool all_rows =
-        evaluate(impl_, m_, problem_, From::kPosition, workspace_.probe, workspace_);
+        evaluate(impl_, m_, problem_, From::kPosition, workspace_.probes.probe, workspace_);
     Eigen::VectorXd sum(1);
-    contract(multipliers_, problem_.sensor_bar, workspace_.probe, workspace_.base, sum);
+    contract(multipliers_, problem_.sensor_bar, workspace_.probes.probe, workspace_.probes.base,
+             sum);
     find_excess(problem_.qacc.data());
     total = sum[0];
     if (multipliers_.lambda) total -= multipliers_.lambda->row(0).dot(excess_);

@@ -30,9 +30,9 @@ int rows_of(const mjData* d, const mjContact& contact) {
 
 // impedance, R and D of the rows of contacts; all of R is proportional to (1 - d)/d
 void set_impedance(const CfdModel& cfd, mjData* d, Workspace& workspace) {
-  workspace.violation.assign(static_cast<size_t>(d->nefc), {});
+  workspace.constraint.violation.assign(static_cast<size_t>(d->nefc), {});
   for (int i = 0; i < d->nefc; i++) {
-    workspace.violation[static_cast<size_t>(i)] = {d->efc_pos[i] - d->efc_margin[i], 1};
+    workspace.constraint.violation[static_cast<size_t>(i)] = {d->efc_pos[i] - d->efc_margin[i], 1};
   }
   for (int c = 0; c < d->ncon; c++) {
     const mjContact& contact = d->contact[c];
@@ -42,7 +42,7 @@ void set_impedance(const CfdModel& cfd, mjData* d, Workspace& workspace) {
     const CfdValue rho = cfd_violation(law, r);
     const CfdValue own = r > 0 ? cfd_impedance(law, contact.solimp, r) : CfdValue();
     for (int i = contact.efc_address; i < contact.efc_address + rows_of(d, contact); i++) {
-      workspace.violation[static_cast<size_t>(i)] = {rho.value, rho.slope};
+      workspace.constraint.violation[static_cast<size_t>(i)] = {rho.value, rho.slope};
       if (r <= 0) continue;
       mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
       d->efc_R[i] *= (1 - own.value) / own.value * KBIP[2] / (1 - KBIP[2]);
@@ -60,8 +60,9 @@ void set_reference(mjData* d, const Workspace& workspace) {
     if (contact.efc_address < 0) continue;
     for (int i = contact.efc_address; i < contact.efc_address + rows_of(d, contact); i++) {
       const mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
-      d->efc_aref[i] = -KBIP[1] * d->efc_vel[i] -
-                       KBIP[0] * KBIP[2] * workspace.violation[static_cast<size_t>(i)].value;
+      d->efc_aref[i] =
+          -KBIP[1] * d->efc_vel[i] -
+          KBIP[0] * KBIP[2] * workspace.constraint.violation[static_cast<size_t>(i)].value;
     }
   }
 }
@@ -77,7 +78,7 @@ void surrogate_field(const StageModel& impl, const StepInput& in, CVec warmstart
   use_newton(solver.opt);
   const ColliderScope scope(impl.backward_collider());
   bool fits = true;
-  workspace.violation.clear();
+  workspace.constraint.violation.clear();
   try {
     mj_call("the stages of a surrogate field", [&] {
       evaluate_poses(m, in, d);

@@ -21,7 +21,7 @@ void xfrc_pullback(const StageModel& impl, const Matrix& lambda, Matrix& xfrc_ba
                    Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
-  double* jacobian = workspace.body_jacobian.data();
+  double* jacobian = workspace.step.body_jacobian.data();
   const Eigen::Map<const Matrix> J(jacobian, 6, impl.nv);
   for (int body = 1; body < impl.nbody; body++) {
     mj_call("mj_jacBodyCom", [&] { mj_jacBodyCom(m, d, jacobian, jacobian + 3 * impl.nv, body); });
@@ -109,7 +109,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
     last = now;
   };
   times.count++;
-  workspace.onset = impl.options.adaptive.onset;
+  workspace.constraint.onset = impl.options.adaptive.onset;
   if (cfd_forward(impl)) {
     surrogate_field(impl, in, in.qacc_warmstart, workspace);
     lap(times.constraint);
@@ -183,7 +183,7 @@ void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
     noslip_oracle_pullback(impl, problem, a_bar, multipliers, bar, workspace);
     return;
   }
-  Matrix& lambda = workspace.lambda;
+  Matrix& lambda = workspace.step.lambda;
   solve_lambda(impl, a_bar, lambda, workspace);
   applied_forces_pullback(impl, lambda, bar, workspace);
   multipliers.lambda = &lambda;
@@ -212,7 +212,7 @@ void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& prob
   // F = M a, which the oracle answers with b
   OracleProblem again{.in = problem.in,
                       .qacc = problem.qacc,
-                      .F = multipliers.b_bar ? CVec(workspace.F) : CVec(),
+                      .F = multipliers.b_bar ? CVec(workspace.step.F) : CVec(),
                       .act_from = problem.act_from,
                       .act_dot_from = problem.act_dot_from,
                       .act_next = multipliers.act_next_bar != nullptr,
@@ -222,14 +222,15 @@ void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& prob
   evaluate_stages(impl, problem.in, workspace);
   newton_factorize(impl.mj(), d, problem.qacc, workspace);
   if (multipliers.b_bar) {
-    mj_call("mj_mulM", [&] { mj_mulM(impl.mj(), d, workspace.F.data(), problem.qacc.data()); });
+    mj_call("mj_mulM",
+            [&] { mj_mulM(impl.mj(), d, workspace.step.F.data(), problem.qacc.data()); });
   }
   std::vector<double> difference;
   if (problem.constrained && has_noslip(impl.mj())) {
     // without what diagexact has in them: the oracle moves R itself
     const CVec mu = row_part(*multipliers.mu, 0, 0, impl.nv);
-    std::fill(workspace.noslip_a_bar.begin(), workspace.noslip_a_bar.end(), 0.0);
-    noslip_pullback(impl, mu, problem.force_bar, workspace.noslip_a_bar, workspace);
+    std::fill(workspace.noslip.a_bar.begin(), workspace.noslip.a_bar.end(), 0.0);
+    noslip_pullback(impl, mu, problem.force_bar, workspace.noslip.a_bar, workspace);
     projection_pullback(impl.mj(), d, workspace);
     noslip_jacobian_pullback(d, mu, workspace);
     again.noslip = true;
@@ -240,9 +241,10 @@ void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& prob
       again.mass_vector = difference;
     } else if (d->nefc > 0) {
       mj_call("mj_mulJacTVec", [&] {
-        mj_mulJacTVec(impl.mj(), d, workspace.H_lambda.data(), workspace.noslip.change.data());
+        mj_mulJacTVec(impl.mj(), d, workspace.newton.H_lambda.data(),
+                      workspace.noslip.change.data());
       });
-      eigen(Vec(workspace.F)) += eigen(CVec(workspace.H_lambda));
+      eigen(Vec(workspace.step.F)) += eigen(CVec(workspace.newton.H_lambda));
     }
   }
   oracle_parameters_pullback(impl, again, multipliers, rest, workspace);

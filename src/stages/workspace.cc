@@ -13,42 +13,62 @@ void reset_keeping_mocap(const CompiledModel& model, Workspace& workspace) {
   std::copy(quat.begin(), quat.end(), d->mocap_quat);
 }
 
-Workspace::Workspace(const CompiledModel& model, size_t nplace)
-    : sweep(model.mj()), sensors(model.mj()), tendon_fits(model.mj()) {
-  data = make_data(model);
-  const auto nq = static_cast<size_t>(model.nq), nv = static_cast<size_t>(model.nv),
-             na = static_cast<size_t>(model.na);
-  H.resize(model.nv, model.nv);
-  response.resize(model.nv, model.nv);
-  row_column.resize(6 * nv);
+NewtonScratch::NewtonScratch(size_t nv)
+    : H(static_cast<Eigen::Index>(nv), static_cast<Eigen::Index>(nv)),
+      row_column(6 * nv),
+      row_value(6 * nv),
+      H_lambda(nv) {
   factor_row.reserve(nv + 1);
   factor_column.reserve(nv * (nv + 1) / 2);
-  row_value.resize(6 * nv);
-  for (auto* x : {&H_lambda, &direction, &saved_qvel, &F}) {
-    x->resize(nv);
+}
+
+ActuationScratch::ActuationScratch(const mjModel* m) {
+  const auto nv = static_cast<size_t>(m->nv);
+  y.resize(3 * nv);
+  for (auto* x : {&lambda, &moment}) x->resize(nv);
+  for (auto* x : {&act, &act_dot, &act_dot_bar}) x->resize(static_cast<size_t>(m->na));
+  for (auto* x : {&force, &force_bar, &length_bar, &velocity_bar}) {
+    x->resize(static_cast<size_t>(m->nout));
   }
-  for (Outputs* out : {&base, &probe}) {
-    for (auto* x : {&out->g, &out->Ma, &out->b}) x->setZero(model.nv);
-    for (auto* x : {&out->act_dot, &out->act_next}) x->setZero(model.na);
+  for (auto* x : {&step, &center, &psi}) x->resize(static_cast<size_t>(m->nactuator));
+}
+
+ProbeScratch::ProbeScratch(const CompiledModel& m) {
+  for (ProbeOutputs* out : {&base, &probe}) {
+    for (auto* x : {&out->g, &out->Ma, &out->b}) x->setZero(m.nv);
+    for (auto* x : {&out->act_dot, &out->act_next}) x->setZero(m.na);
   }
-  for (auto* x : {&saved_qpos, &next_qpos}) x->resize(nq);
-  for (auto* x : {&saved_act, &saved_act_dot}) x->resize(na);
-  for (auto* x : {&tangent_center, &tangent_plus, &tangent_minus}) x->resize(2 * nv + na);
-  body_jacobian.resize(6 * nv);
-  const auto nout = static_cast<size_t>(model.mj()->nout),
-             nactuator = static_cast<size_t>(model.mj()->nactuator);
-  for (auto* x : {&lambda_actuation, &lambda_gravcomp, &actuation_moment, &b, &difference_ab,
-                  &v_plus_b, &v_minus_b, &zero, &armature_bar, &tendon_y, &noslip_a_bar}) {
-    x->resize(nv);
+  saved_qpos.resize(static_cast<size_t>(m.nq));
+  for (auto* x : {&direction, &saved_qvel}) x->resize(static_cast<size_t>(m.nv));
+  for (auto* x : {&saved_act, &saved_act_dot}) x->resize(static_cast<size_t>(m.na));
+}
+
+StepDifferenceScratch::StepDifferenceScratch(const CompiledModel& m)
+    : next_qpos(static_cast<size_t>(m.nq)) {
+  for (auto* x : {&tangent_center, &tangent_plus, &tangent_minus}) {
+    x->resize(static_cast<size_t>(2 * m.nv + m.na));
   }
-  tendons.resize(static_cast<size_t>(model.mj()->ntendon));
-  actuation_y.resize(3 * nv);
-  for (auto* x : {&actuation_act_dot_bar, &actuation_act, &actuation_act_dot}) x->resize(na);
+}
+
+Workspace::Workspace(const CompiledModel& model, size_t nplace)
+    : data(make_data(model)),
+      newton(static_cast<size_t>(model.nv)),
+      sweep(model.mj()),
+      sensors(model.mj()),
+      actuation(model.mj()),
+      tendon{.bars = std::vector<TendonBar>(static_cast<size_t>(model.mj()->ntendon)),
+             .fits = TendonFits(model.mj()),
+             .y = {}},
+      probes(model),
+      differences(model) {
+  const auto nv = static_cast<size_t>(model.nv), na = static_cast<size_t>(model.na);
   for (auto* x :
-       {&actuation_force, &actuation_force_bar, &actuation_length_bar, &actuation_velocity_bar}) {
-    x->resize(nout);
+       {&tendon.y, &noslip.a_bar, &lambda_gravcomp, &zero, &step.F, &metric.b,
+        &metric.difference_ab, &metric.v_plus_b, &metric.v_minus_b, &metric.armature_bar}) {
+    x->resize(nv);
   }
-  for (auto* x : {&actuation_step, &actuation_center, &actuation_psi}) x->resize(nactuator);
+  step.response.resize(model.nv, model.nv);
+  step.body_jacobian.resize(6 * nv);
   stages.resize(nplace);
   for (Stage& stage : stages) stage.resize(model);
   between.resize(model);

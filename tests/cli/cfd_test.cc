@@ -21,7 +21,7 @@ TEST_F(CliTest, ContactsFromDistance) {
   EXPECT_EQ(wide["cfd"]["power"], 4);
   EXPECT_EQ(wide["cfd"]["softplus"], 0.02);
   EXPECT_EQ(wide["cfd"]["capped"], 5);
-  EXPECT_NE(diffmj(run + " --csv --cfd 0.5 --cfd-max-contacts 3").err.find("max-contacts"),
+  EXPECT_NE(diffmj(run + " --csv --cfd 0.5 --cfd-max-contacts 3").err.find("max_contacts"),
             std::string::npos);
   // of geoms and pairs
   const Json none = json(run + " --cfd 0"),

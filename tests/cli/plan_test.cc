@@ -1,7 +1,9 @@
 // diffmj plan: from a task file to executed controls and a page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 
 #include "cli_fixture.h"
@@ -84,7 +86,7 @@ TEST_F(PlanTest, TheSameSeedGivesTheSameRun) {
 }
 
 TEST_F(PlanTest, NamesWhatIsWrong) {
-  expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term is 'dist', expected");
+  expect_refused("term = \"distance\"", "term = \"dist\"", "[[cost]] 1: term 'dist' is not known");
   expect_refused("body:cart", "body:car", "the model has no body 'car'");
   expect_refused("body:cart", "cart", "of is \"cart\", expected \"site:NAME\"");
   expect_refused("[1, 0, 0]", "[1, 0]", "to is [1,0], expected");
@@ -95,6 +97,42 @@ TEST_F(PlanTest, NamesWhatIsWrong) {
   expect_refused("seconds = 2", "seconds = \"2\"", "seconds is \"2\", expected a number");
   write_text(dir_ / "none.toml", "model = \"cart.xml\"\n");
   expect_error("plan none.toml", 2, "[[cost]] is missing");
+}
+
+TEST_F(PlanTest, FollowsAReferenceOverTime) {
+  std::string path = "time,x,y,z\n";
+  for (int i = 0; i <= 40; i++) {
+    const double t = 0.05 * i;
+    path += std::to_string(t) + "," + std::to_string(-0.5 + 0.3 * std::sin(2 * t)) + ",0,0\n";
+  }
+  write_text(dir_ / "path.csv", path);
+  const auto run = [&](const std::string& to, const std::string& out) {
+    std::string task = kTask;
+    task.replace(task.find("to = [1, 0, 0]"), 14, to);
+    task.replace(task.find("weight = 10"), 11, "weight = 1000");
+    write_text(dir_ / "moving.toml", task);
+    const Result result = diffmj("plan moving.toml --planner ilqr --out " + out);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return read_text(dir_ / out / "states.csv");
+  };
+  std::istringstream states(run("to = {file = \"path.csv\"}", "moving"));
+  std::string line;
+  std::getline(states, line);
+  double worst = 0, t = 0, x = 0;
+  char comma = 0;
+  while (std::getline(states, line)) {
+    std::istringstream(line) >> t >> comma >> x;
+    if (t > 0.5) worst = std::max(worst, std::abs(x - (-0.5 + 0.3 * std::sin(2 * t))));
+  }
+  EXPECT_LT(worst, 0.02);
+  EXPECT_EQ(run("to = {time = [0, 1], values = [[1, 0, 0], [1, 0, 0]]}", "held"),
+            run("to = [1, 0, 0]", "constant"));
+  expect_refused("to = [1, 0, 0]", "to = {file = \"none.csv\"}", "none.csv: cannot be opened");
+  expect_refused("to = [1, 0, 0]", "to = {time = [0, 1], values = [[1, 0, 0]]}",
+                 "values is not an array of numbers for each time");
+  write_text(dir_ / "path.csv", "0,1,0,0\n1,2,0\n");
+  expect_refused("to = [1, 0, 0]", "to = {file = \"path.csv\"}",
+                 "path.csv, line 2: there are 3 numbers, expected a time and 3");
 }
 
 TEST_F(PlanTest, KeepsWhatWasDoneAfterCtrlC) {

@@ -23,7 +23,8 @@ import diffmj
 import diffmj._diffmj
 
 print(importlib.metadata.version("diffmj"))
-print(getattr(diffmj, "__version__", ""))
+print(diffmj.__version__)
+print(diffmj.mujoco_version)
 print(pathlib.Path(diffmj._diffmj.__file__))
 """
 
@@ -77,23 +78,24 @@ def main():
     python = make_environment(args.scratch / "venv")
     run(python, *pip, "install", *offline, *wheels.glob("*.whl"), env=environment)
 
-    header = (args.source / "include/diffmj/version.h").read_text()
-    expected = re.search(r'DIFFMJ_VERSION "(.+)"', header)[1]
-    installed, attribute, extension = run(
+    expected, attribute, mujoco, extension = run(
         python, "-c", CHECK, cwd=args.scratch, env=environment
-    ).split("\n")[:3]
-    assert installed == expected, f"metadata says {installed}, the header {expected}"
-    assert attribute in ("", expected), f"__version__ is {attribute}, the header says {expected}"
+    ).split("\n")[:4]
+    assert attribute == expected, f"__version__ is {attribute}, the metadata say {expected}"
     assert extension.startswith(str(args.scratch)), f"imported {extension}"
-    assert (Path(extension).parent / "py.typed").exists(), "py.typed is missing"
-    assert (Path(extension).parent / "_diffmj.pyi").exists(), "_diffmj.pyi is missing"
+    release = Path(extension).parent
+    package = release.parents[1]
+    assert release.relative_to(package) == Path("_releases", mujoco), f"imported {extension}"
+    assert (package / "py.typed").exists(), "py.typed is missing"
+    assert (package / "_diffmj.pyi").exists(), "_diffmj.pyi is missing"
 
     program = args.scratch / "venv/bin/diffmj"
-    assert expected in run(program, "--version", cwd=args.scratch, env=environment)
+    text = run(program, "--version", cwd=args.scratch, env=environment)
+    assert text.startswith(f"diffmj {expected} "), f"the program says {text}"
 
     # a wheel carries no path of the machine it was made on
     if shutil.which("readelf"):
-        for binary in (Path(extension), Path(extension).parent / "bin/diffmj"):
+        for binary in (Path(extension), release / "bin/diffmj"):
             dynamic = run("readelf", "-d", binary)
             paths = re.search(r"R(?:UN)?PATH.*\[(.*)\]", dynamic)[1].split(":")
             assert all(p.startswith("$ORIGIN/") for p in paths), f"{binary}: run path {paths}"

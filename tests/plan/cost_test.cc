@@ -9,6 +9,7 @@
 
 #include "harness/models.h"
 #include "harness/tolerances.h"
+#include "plan/cost_terms.h"
 
 namespace diffmj {
 namespace {
@@ -33,18 +34,6 @@ constexpr const char* kScene = R"(<mujoco><option timestep="0.005" integrator="i
   <sensor><touch name="touch" site="pad"/><gyro name="gyro" site="tip"/></sensor></mujoco>)";
 
 constexpr int kSteps = 12;
-
-Frame site(const char* name, std::array<double, 3> pos = {0, 0, 0}) {
-  return {.kind = Frame::Kind::kSite, .name = name, .pos = pos};
-}
-Frame body(const char* name, std::array<double, 3> pos = {0, 0, 0}) {
-  return {.kind = Frame::Kind::kBody, .name = name, .pos = pos};
-}
-Frame geom(const char* name) { return {.kind = Frame::Kind::kGeom, .name = name}; }
-Frame subtree(const char* name) { return {.kind = Frame::Kind::kSubtree, .name = name}; }
-Frame fixed(std::array<double, 3> pos, std::array<double, 4> quat = {1, 0, 0, 0}) {
-  return {.pos = pos, .quat = quat};
-}
 
 Model model() {
   static const Model kModel = Model::from_xml(kScene).tightened();
@@ -106,33 +95,6 @@ Operation operation(const Cost& cost) {
   };
 }
 
-std::vector<CostTerm> terms() {
-  return {
-      {.of = Distance{site("tip"), site("goal")}},
-      {.of = Distance{site("tip", {0.1, 0.2, 0.3}), body("box", {0.05, 0, 0.1}), {1, 0.5, 2}}},
-      {.of = Distance{geom("bob"), fixed({0.3, 0.2, 1})}},
-      {.of = Distance{subtree("upper"), subtree("box")}},
-      {.of = Orientation{site("tip"), site("goal")}},
-      {.of = Orientation{body("box"), body("lower")}},
-      {.of = Orientation{geom("bob"), fixed({0, 0, 0}, {0.9, 0.1, -0.3, 0.2})}},
-      {.of = JointPosition{{"hinge"}, {0.2}}},
-      {.of = JointPosition{{"wrist", "free"}, {0.9, 0.3, 0, 0.1, 1, 0.2, 0.3, 0.8, 0.1, 0.4, 0}}},
-      {.of = JointPosition{}},
-      {.of = JointVelocity{{"wrist"}, {0.1, 0.2, 0.3}}},
-      {.of = JointVelocity{}},
-      {.of = FrameVelocity{site("tip"), false, {0.1, 0.2, 0.3}}},
-      {.of = FrameVelocity{site("tip"), true}},
-      {.of = FrameVelocity{body("lower"), false}},
-      {.of = FrameVelocity{body("box"), true}},
-      {.of = ControlEffort{{"motor"}, {0.5}}},
-      {.of = ControlEffort{}},
-      {.of = ControlRate{}},
-      {.of = ForceEffort{}},
-      {.of = SensorValue{"touch", {2}}},
-      {.of = SensorValue{"gyro"}},
-  };
-}
-
 Vector start() {
   Vector z(ninput());
   for (size_t i = 0; i < z.size(); i++) z[i] = 0.1 * std::sin(1.7 * static_cast<double>(i) + 0.3);
@@ -142,7 +104,7 @@ Vector start() {
 }
 
 TEST(Cost, GradientOfEveryTermMatchesDifferences) {
-  for (CostTerm term : terms()) {
+  for (CostTerm term : terms_of_every_kind()) {
     const bool of_steps = std::holds_alternative<ControlEffort>(term.of) ||
                           std::holds_alternative<ControlRate>(term.of) ||
                           std::holds_alternative<ForceEffort>(term.of);
@@ -172,6 +134,42 @@ TEST(Cost, GradientOfEveryNormMatchesDifferences) {
   }
 }
 
+// a slide of mass 1 that nothing moves: its residual is what the reference says
+TEST(Cost, ReferencesAreLinearBetweenTheirTimes) {
+  const Model m = Model::from_xml(R"(<mujoco><option timestep="0.1" gravity="0 0 0"/><worldbody>
+    <body name="b"><joint name="x" type="slide"/><geom size="0.1" mass="1"/></body>
+    </worldbody></mujoco>)");
+  const auto mean_of_squares = [&](const CostQuantity& of, double start) {
+    // states at 0.1, 0.2, 0.3 and 0.4 s after the start
+    const Trajectory t = rollout(m, {.time = start}, 4);
+    return Cost(m, {{.of = of}}).evaluate(m, t).total;
+  };
+  const Reference line{.time = {0.1, 0.3}, .values = {1, 5}};
+  EXPECT_NEAR(mean_of_squares(JointPosition{{"x"}, {}, line}, 0), (1 + 9 + 25 + 25) / 4.0, 1e-12);
+  EXPECT_NEAR(mean_of_squares(JointPosition{{"x"}, {}, line}, -0.2), (1 + 1 + 1 + 9) / 4.0, 1e-12);
+  EXPECT_NEAR(mean_of_squares(JointPosition{{"x"}, {}, line}, 7), 25, 1e-12);
+  Frame point;
+  point.pos_over_time = {.time = {0.1, 0.3}, .values = {0, 1, 0, 0, 5, 0}};
+  EXPECT_NEAR(mean_of_squares(Distance{body("b"), point}, 0), (1 + 9 + 25 + 25) / 4.0, 1e-12);
+}
+
+// q and -q are the same rotation, and half way between two of them is half the angle
+TEST(Cost, RotationsTakeTheShortWay) {
+  const Model m = Model::from_xml(R"(<mujoco><option timestep="0.1" gravity="0 0 0"/><worldbody>
+    <body name="b"><joint name="ball" type="ball"/><geom size="0.1" mass="1"/></body>
+    </worldbody></mujoco>)");
+  const double half = 0.25;  // of the angle at the end, 0.5
+  const Reference turn{.time = {0, 0.2},
+                       .values = {1, 0, 0, 0, -std::cos(half), -std::sin(half), 0, 0}};
+  const Trajectory t = rollout(m, {}, 2);
+  Frame turning;
+  turning.quat_over_time = turn;
+  for (const CostQuantity& of : {CostQuantity(JointPosition{{"ball"}, {}, turn}),
+                                 CostQuantity(Orientation{body("b"), turning})}) {
+    EXPECT_NEAR(Cost(m, {{.of = of}}).evaluate(m, t).total, (0.0625 + 0.25) / 2, 1e-9);
+  }
+}
+
 TEST(Cost, NormsAgreeWithTheirFormulas) {
   // one step, whose state is known: the distance of two fixed points
   const auto value = [](Norm norm, double scale, double length) {
@@ -190,7 +188,7 @@ TEST(Cost, NormsAgreeWithTheirFormulas) {
 }
 
 TEST(Cost, IsTheSumOfItsTermsAndOwnCosts) {
-  std::vector<CostTerm> all = terms();
+  std::vector<CostTerm> all = terms_of_every_kind();
   // the square of the first coordinate at the end, and of the first control
   const OwnCost own{.function = [](const OwnCost::Batch& b) {
     for (size_t k = 0; k < b.trajectories.size(); k++) {
@@ -215,7 +213,7 @@ TEST(Cost, IsTheSumOfItsTermsAndOwnCosts) {
 }
 
 TEST(Cost, OfABatchAllocatesNothingTheSecondTime) {
-  const Cost cost(model(), terms());
+  const Cost cost(model(), terms_of_every_kind());
   const Inputs in(start());
   const std::vector<RolloutInput> inputs(3, in.input());
   std::vector<Poses> poses(3);
@@ -248,6 +246,22 @@ TEST(Cost, RefusesWhatItCannotRead) {
   EXPECT_NE(message({.of = Orientation{subtree("box"), site("goal")}}).find("no orientation"),
             std::string::npos);
   EXPECT_NE(message({.of = JointPosition{{"hinge"}, {1, 2}}}).find("target has 2"),
+            std::string::npos);
+  const auto reference = [&](const Reference& x, const std::vector<double>& target = {}) {
+    return message({.of = JointPosition{{"hinge"}, target, x}});
+  };
+  EXPECT_NE(reference({{0, 1, 1}, {0, 0, 0}}).find("must increase, but 1 s comes after 1 s"),
+            std::string::npos);
+  EXPECT_NE(reference({{0, NAN}, {0, 0}}).find("time 1 of the reference is nan"),
+            std::string::npos);
+  EXPECT_NE(reference({{0, 1}, {0, NAN}}).find("a number of the reference is nan"),
+            std::string::npos);
+  EXPECT_NE(reference({{0, 1}, {0, 0, 0}}).find("3 numbers at 2 times, expected 1 at each"),
+            std::string::npos);
+  EXPECT_NE(reference({{0, 1}, {0, 0}}, {1}).find("give one of them"), std::string::npos);
+  Frame turning = body("box");
+  turning.quat_over_time = {{0}, {1, 0, 0, 0}};
+  EXPECT_NE(message({.of = Orientation{site("tip"), turning}}).find("for fixed frames"),
             std::string::npos);
   EXPECT_NE(message({.of = ControlRate{}, .terminal = 1}).find("terminal"), std::string::npos);
   EXPECT_NE(message({.of = ControlRate{}, .weight = -1}).find("weight"), std::string::npos);

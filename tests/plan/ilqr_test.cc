@@ -15,6 +15,7 @@
 #include "harness/tolerances.h"
 #include "plan/bound.h"
 #include "plan/box_qp.h"
+#include "plan/cost_terms.h"
 #include "plan/gauss_newton.h"
 
 namespace diffmj {
@@ -96,46 +97,16 @@ constexpr const char* kScene = R"(<mujoco><option timestep="0.005" integrator="i
     <actuatorfrc name="effort" actuator="motor"/><accelerometer name="shake" site="tip"/></sensor></mujoco>)";
 constexpr int kSteps = 12;
 
-Frame site(const char* name, std::array<double, 3> pos = {0, 0, 0}) {
-  return {.kind = Frame::Kind::kSite, .name = name, .pos = pos};
-}
-Frame body(const char* name, std::array<double, 3> pos = {0, 0, 0}) {
-  return {.kind = Frame::Kind::kBody, .name = name, .pos = pos};
-}
-Frame geom(const char* name) { return {.kind = Frame::Kind::kGeom, .name = name}; }
-Frame subtree(const char* name) { return {.kind = Frame::Kind::kSubtree, .name = name}; }
-
 Model scene() {
   static const Model kModel = Model::from_xml(kScene).tightened();
   return kModel;
 }
 
 std::vector<CostTerm> terms() {
-  return {
-      {.of = Distance{site("tip"), site("goal")}},
-      {.of = Distance{site("tip", {0.1, 0.2, 0.3}), body("box", {0.05, 0, 0.1}), {1, 0.5, 2}}},
-      {.of = Distance{geom("bob"), {.pos = {0.3, 0.2, 1}}}},
-      {.of = Distance{subtree("upper"), subtree("box")}},
-      {.of = Orientation{site("tip"), site("goal")}},
-      {.of = Orientation{body("box"), body("lower")}},
-      {.of = Orientation{geom("bob"), {.quat = {0.9, 0.1, -0.3, 0.2}}}},
-      {.of = JointPosition{{"hinge"}, {0.2}}},
-      {.of = JointPosition{{"wrist", "free"}, {0.9, 0.3, 0, 0.1, 1, 0.2, 0.3, 0.8, 0.1, 0.4, 0}}},
-      {.of = JointVelocity{{"wrist"}, {0.1, 0.2, 0.3}}},
-      {.of = JointVelocity{}},
-      {.of = FrameVelocity{site("tip"), false, {0.1, 0.2, 0.3}}},
-      {.of = FrameVelocity{site("tip"), true}},
-      {.of = FrameVelocity{body("lower"), false}},
-      {.of = FrameVelocity{body("box"), true}},
-      {.of = ControlEffort{{"motor"}, {0.5}}},
-      {.of = ControlEffort{}},
-      {.of = ControlRate{}},
-      {.of = ForceEffort{}},
-      {.of = SensorValue{"touch", {2}}},
-      {.of = SensorValue{"gyro"}},
-      {.of = SensorValue{"effort"}},
-      {.of = SensorValue{"shake", {0, 0, 9}}},
-  };
+  std::vector<CostTerm> out = terms_of_every_kind();
+  out.push_back({.of = SensorValue{"effort"}});
+  out.push_back({.of = SensorValue{"shake", {0, 0, 9}}});
+  return out;
 }
 
 Trajectory scene_rollout(bool sensors) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,29 @@ CUBE = """
 </mujoco>
 """
 
+
+# an arm of two links that reaches for a goal
+REACHING_ARM = """<mujoco><option timestep="0.005"/><worldbody>
+  <body pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="1"/>
+    <body name="forearm" pos="0 0 -0.4"><joint name="elbow" axis="0 1 0" damping="0.3"/>
+      <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="0.5"/>
+      <site name="tip" pos="0 0 -0.4"/></body></body>
+  <site name="goal" pos="0.5 0 1"/></worldbody>
+  <actuator><motor name="a" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
+    <motor name="b" joint="elbow" ctrllimited="true" ctrlrange="-6 6"/></actuator>
+  <sensor><gyro name="gyro" site="tip"/></sensor></mujoco>"""
+
+# four balls on one axis, the first of which has a motor: each is near to the others
+BALLS_IN_A_ROW = (
+    "<mujoco><worldbody>"
+    + "".join(
+        f'<body pos="{0.12 * i} 0 0"><joint name="x{i}" type="slide"/>'
+        f'<geom name="ball{i}" size=".05" mass="1"/></body>'
+        for i in range(4)
+    )
+    + '</worldbody><actuator><motor joint="x0" ctrlrange="-1 1"/></actuator></mujoco>'
+)
 
 SLIDER = """
 <mujoco>
@@ -287,3 +311,13 @@ def pendulum() -> diffmj.Simulator:
 @pytest.fixture
 def cube() -> diffmj.Simulator:
     return diffmj.Simulator(CUBE)
+
+
+def cap_is_said(fn: Callable[[], object]) -> bool:
+    """Whether a call warns, once, that there are more contacts from distance than max_contacts."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fn()
+    count = sum("max_contacts" in str(x.message) for x in said)
+    assert count <= 1
+    return count == 1

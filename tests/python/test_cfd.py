@@ -1,10 +1,12 @@
 """Contacts from distance: gradients that point towards contact, rollouts that do not know."""
 
+import functools
 import warnings
 
 import diffmj
 import numpy as np
 import pytest
+from conftest import BALLS_IN_A_ROW, cap_is_said
 
 BALLS = """
 <mujoco>
@@ -108,24 +110,25 @@ def test_cap_is_said():
 
 @pytest.mark.parametrize("method", ["gradient", "hybrid"])
 def test_planners_say_it_too(method):
-    balls = "".join(
-        f'<body pos="{0.12 * i} 0 0"><joint name="x{i}" type="slide"/><geom size=".05"/></body>'
-        for i in range(4)
-    )
-    motor = '<actuator><motor joint="x0" ctrlrange="-1 1"/></actuator>'
-    model = f"<mujoco><worldbody>{balls}</worldbody>{motor}</mujoco>"
     for most, says in ((1, True), (30, False)):
-        sim = diffmj.Simulator(model, cfd=diffmj.Cfd(width=1, max_contacts=most))
+        sim = diffmj.Simulator(BALLS_IN_A_ROW, cfd=diffmj.Cfd(width=1, max_contacts=most))
         cost = [diffmj.JointPosition(["x0"], [0.1])]
         planner = diffmj.Planner(sim, cost, method, horizon=3, iterations=2, samples=2, refined=1)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            planner.plan()
-        assert ["max_contacts" in str(x.message) for x in said] == [True] * says
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            diffmj.run_mpc(planner, nstep=6, execute=3)
-        assert ["max_contacts" in str(x.message) for x in said] == [True] * says
+        assert cap_is_said(planner.plan) == says
+        run = functools.partial(diffmj.run_mpc, planner, nstep=6, execute=3)
+        assert cap_is_said(run) == says
+
+
+@pytest.mark.parametrize("method", ["adam", "lbfgs"])
+def test_fits_say_it_too(method):
+    traj = diffmj.Simulator(BALLS_IN_A_ROW).rollout(qvel=[0.1, 0, 0, 0], nstep=5)
+    ctrl = np.zeros((6, 1))
+    data = [diffmj.Recording(traj.time, qpos=traj.qpos, qvel=traj.qvel, ctrl=ctrl)]
+    for most, says in ((1, True), (30, False)):
+        given = {"method": method, "iterations": 2}
+        simulator = {"cfd": diffmj.Cfd(width=1, max_contacts=most)}
+        fit = functools.partial(diffmj.identify, BALLS_IN_A_ROW, {"ball0/mass": 1.1}, data, **given)
+        assert cap_is_said(functools.partial(fit, simulator=simulator)) == says
 
 
 def test_controls_steps():

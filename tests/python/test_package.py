@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import diffmj
 import mujoco
 import pytest
+from packaging.specifiers import SpecifierSet
 
 PACKAGE = Path(diffmj.__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def run_python(code: str, path: Path) -> subprocess.CompletedProcess:
@@ -40,6 +43,7 @@ def test_another_mujoco_is_refused(tmp_path):
     for text in ("1.2.3", mujoco.__version__, f"pip install mujoco=={mujoco.__version__}"):
         assert text in error
     assert "--no-build-isolation" in error
+    assert f"supports MuJoCo {mujoco.__version__}" in error
 
 
 def test_the_extension_is_not_loaded_then(tmp_path):
@@ -63,15 +67,83 @@ def test_missing_mujoco(tmp_path):
 
 
 def test_not_built(tmp_path):
-    package = tmp_path / "diffmj"
-    package.mkdir()
-    for path in PACKAGE.glob("*.py"):
-        if path.name != "_build_info.py":
-            (package / path.name).write_text(path.read_text())
+    copy_package(tmp_path)
     run = run_python("import diffmj", tmp_path)
     error = run.stderr.splitlines()[-1]
     assert error.startswith("ImportError")
     assert "not built" in error
+
+
+def copy_package(folder: Path) -> Path:
+    """The Python files of the package, without any extension."""
+    package = folder / "diffmj"
+    package.mkdir()
+    for path in PACKAGE.glob("*.py"):
+        (package / path.name).write_text(path.read_text())
+    return package
+
+
+def test_the_extension_of_the_installed_mujoco_is_chosen(tmp_path):
+    package = copy_package(tmp_path)
+    for version in ("4.0.0", "3.17.0", "10.2.0"):
+        folder = package / "_releases" / version
+        folder.mkdir(parents=True)
+        (folder / "_diffmj.py").write_text(f"raise SystemExit('the extension for {version}')\n")
+    (tmp_path / "mujoco.py").write_text('__version__ = "3.17.0"\n')
+    assert "the extension for 3.17.0" in run_python("import diffmj", tmp_path).stderr
+    (tmp_path / "mujoco.py").write_text('__version__ = "3.16.0"\n')
+    error = run_python("import diffmj", tmp_path).stderr.splitlines()[-1]
+    assert "MuJoCo 3.16.0 is installed" in error
+    assert "supports MuJoCo 10.2.0, 4.0.0 and 3.17.0." in error
+    assert "pip install mujoco==10.2.0" in error
+
+
+def run_program(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """The console program as an installation has it, which does not import the package."""
+    return subprocess.run(
+        [sys.executable, ROOT / "python/scripts/diffmj", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment,
+    )
+
+
+@pytest.mark.smoke
+def test_python_m_is_the_program():
+    module = subprocess.run(
+        [sys.executable, "-m", "diffmj", "--version"], capture_output=True, text=True
+    )
+    assert module.stdout.startswith(f"diffmj {diffmj.__version__} (MuJoCo")
+    assert run_program("--version").stdout == module.stdout
+
+
+def test_doctor_knows_python():
+    done = run_program("doctor")
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first == "works: all self-tests passed"
+    words = (diffmj.__version__, sys.executable, str(PACKAGE), f"mujoco {mujoco.__version__}")
+    for word in (*words, sys.version.split()[0], "numpy "):
+        assert any(word in line for line in rest), word
+
+
+def test_doctor_where_nothing_works(tmp_path):
+    copy_package(tmp_path)
+    done = run_program("doctor", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "none: it is not built" in done.stdout
+    assert done.stderr.startswith("diffmj: error: diffmj is not built")
+
+
+def test_releases_are_the_same_everywhere():
+    releases = (ROOT / "cmake/mujoco_releases.txt").read_text().split()
+    assert mujoco.__version__ in releases
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert f"mujoco=={releases[0]}" in project["build-system"]["requires"]
+    (wanted,) = (x for x in project["project"]["dependencies"] if x.startswith("mujoco"))
+    specifier = SpecifierSet(wanted.removeprefix("mujoco"))
+    assert all(x in specifier for x in releases)
+    assert not any(x in specifier for x in ("3.16.0", f"{releases[0]}.1", "5.0.0"))
 
 
 def test_everything_public_is_documented():
@@ -139,7 +211,16 @@ def test_stub_mentions_every_name_of_the_extension():
             assert members <= stubbed[name]
 
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*.py"))
+def test_stub_says_what_lists_and_functions_hold():
+    stub = ast.parse((PACKAGE / "_diffmj.pyi").read_text())
+    inner = {id(x.value) for x in ast.walk(stub) if isinstance(x, ast.Subscript)}
+    inner |= {id(x.func) for x in ast.walk(stub) if isinstance(x, ast.Call)}
+    bare = ("list", "dict", "tuple", "set", "Callable", "Sequence")
+    names = [x for x in ast.walk(stub) if isinstance(x, ast.Name) and id(x) not in inner]
+    assert [f"{x.id}, line {x.lineno}" for x in names if x.id in bare] == []
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 WITH_PYTORCH = [path for path in EXAMPLES if "import torch" in path.read_text()]
 
 

@@ -9,24 +9,15 @@ import time
 import diffmj
 import numpy as np
 import pytest
+from conftest import REACHING_ARM
 from diffmj import view
 
-ARM = """<mujoco><option timestep="0.005"/><worldbody>
-  <body pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5"/>
-    <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="1"/>
-    <body name="forearm" pos="0 0 -0.4"><joint name="elbow" axis="0 1 0" damping="0.3"/>
-      <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="0.5"/>
-      <site name="tip" pos="0 0 -0.4"/></body></body>
-  <site name="goal" pos="0.5 0 1"/></worldbody>
-  <actuator><motor name="a" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
-    <motor name="b" joint="elbow" ctrllimited="true" ctrlrange="-6 6"/></actuator>
-  <sensor><gyro name="gyro" site="tip"/></sensor></mujoco>"""
 METHODS = ("gradient", "sampling", "hybrid", "ilqr")
 
 
 @pytest.fixture(scope="module")
 def sim() -> diffmj.Simulator:
-    return diffmj.Simulator(ARM)
+    return diffmj.Simulator(REACHING_ARM)
 
 
 REACH = [diffmj.SiteDistance("tip", "goal"), diffmj.JointVelocity(weight=1e-3)]
@@ -195,6 +186,37 @@ def test_own_cost_is_the_same_as_a_term(sim):
     assert True in calls and False in calls
 
 
+def test_targets_over_time(sim):
+    """The same as a cost of the whole trajectory, and the time goes on from plan to plan."""
+    time = np.linspace(0, 2, 41)
+    angle = 2 * np.pi * time
+    path = np.stack([0.5 + 0.1 * np.cos(angle), 0 * angle, 0.7 + 0.1 * np.sin(angle)], axis=1)
+    follow = diffmj.Cost([diffmj.Distance("site:tip", diffmj.Reference(time, path))])
+    traj = sim.rollout([0.1, 0.2], nstep=50, time=0.3)
+    target = np.stack([np.interp(traj.time[1:], time, x) for x in path.T], axis=1)
+    tip = traj.site_xpos[1:, 1]  # the first site is the goal
+    assert follow.evaluate(traj).sum() == pytest.approx(((tip - target) ** 2).sum(1).mean())
+
+    planner = diffmj.Planner(sim, follow, horizon=40, iterations=12, rate=0.2)
+    run = diffmj.run_mpc(planner, [1.2, 0.5], nstep=300, execute=10)
+    tips = sim.rollout(run.qpos[0], run.qvel[0], ctrl=run.ctrl).site_xpos[100:, 1]
+    target = np.stack([np.interp(run.time[100:], time, x) for x in path.T], axis=1)
+    assert np.linalg.norm(tips - target, axis=1).mean() < 0.02
+
+
+def test_references_that_are_wrong_are_named(sim):
+    def refused(text, **arguments):
+        with pytest.raises(diffmj.InputError, match=text):
+            diffmj.Planner(sim, [diffmj.JointPosition(**arguments)])
+
+    refused(r"target has times of shape \(2,\)", target=diffmj.Reference([0, 1], [[1], [2], [3]]))
+    refused(r"target.values\[1\] is nan", target=diffmj.Reference([0, 1], [1, np.nan]))
+    refused("must increase", joints="elbow", target=diffmj.Reference([0, 0], [1, 2]))
+    refused("expected 2 at each", target=diffmj.Reference([0, 1], [1, 2]))
+    with pytest.raises(diffmj.InputError, match=r"values of shape \(2, 2\), expected .* \(n, 3\)"):
+        diffmj.Cost([diffmj.Distance("site:tip", diffmj.Reference([0, 1], [[1, 2], [3, 4]]))])
+
+
 def test_own_cost_that_is_wrong_is_named(sim):
     def planner(function):
         return diffmj.Planner(sim, [diffmj.OwnCost(function, name="mine")], **TASK)
@@ -238,7 +260,7 @@ def test_run_mpc_reaches_and_goes_on(sim):
     first = sim.rollout(ctrl=run.ctrl[:16])
     assert np.array_equal(first.qpos, run.qpos[:17])
     # on from there, on a finer model, until the tip is there
-    fine = diffmj.Simulator(ARM.replace("0.005", "0.0025"))
+    fine = diffmj.Simulator(REACHING_ARM.replace("0.005", "0.0025"))
 
     def there(run):
         tip = fine.rollout(run.qpos[-1], nstep=0).site_xpos[0]

@@ -3,6 +3,7 @@
 `make test-ray` runs it, in an environment with Ray; `make test` has none.
 """
 
+import functools
 import gc
 import os
 import re
@@ -15,7 +16,17 @@ from pathlib import Path
 import diffmj
 import numpy as np
 import pytest
-from conftest import CUBE, DIVERGES, PENDULUM, SLIDER, ZOO, fallen
+from conftest import (
+    BALLS_IN_A_ROW,
+    CUBE,
+    DIVERGES,
+    PENDULUM,
+    REACHING_ARM,
+    SLIDER,
+    ZOO,
+    cap_is_said,
+    fallen,
+)
 
 if "DIFFMJ_REQUIRE_RAY" not in os.environ:
     pytest.importorskip("ray", reason="no Ray here: make test-ray runs these tests")
@@ -372,17 +383,6 @@ def test_the_memory_of_the_driver_is_flat(cluster):
         assert anonymous() - before < 4
 
 
-ARM = """<mujoco><option timestep="0.005"/><worldbody>
-  <body pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5"/>
-    <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="1"/>
-    <body name="forearm" pos="0 0 -0.4"><joint name="elbow" axis="0 1 0" damping="0.3"/>
-      <geom name="rod" type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="0.5"/>
-      <site name="tip" pos="0 0 -0.4"/></body></body>
-  <site name="goal" pos="0.5 0 1"/></worldbody>
-  <actuator><motor name="a" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
-    <motor name="b" joint="elbow" ctrllimited="true" ctrlrange="-6 6"/></actuator></mujoco>"""
-
-
 def lift(batch):
     tip = batch.site_xpos[:, -1, 0, 2]
     bar = np.zeros_like(batch.site_xpos)
@@ -392,7 +392,7 @@ def lift(batch):
 
 @pytest.mark.parametrize("method", ["sampling", "hybrid", "gradient"])
 def test_planners_have_the_same_bits(cube_pool, method):
-    sim = diffmj.Simulator(ARM)
+    sim = diffmj.Simulator(REACHING_ARM)
     cost = [diffmj.SiteDistance("tip", "goal"), diffmj.OwnCost(lift, ["site_xpos"])]
     given = {"horizon": 40, "knots": 8, "iterations": 3, "rate": 0.1, "samples": 12, "starts": 3}
     here = diffmj.Planner(sim, cost, method, **given)
@@ -412,8 +412,23 @@ def test_planners_have_the_same_bits(cube_pool, method):
         diffmj.Planner(sim, cost[:1], "ilqr", pool=cube_pool)
 
 
+def test_plans_and_fits_say_that_contacts_were_left_out(cube_pool):
+    for most, says in ((1, True), (30, False)):
+        cfd = diffmj.Cfd(width=1, max_contacts=most)
+        sim = diffmj.Simulator(BALLS_IN_A_ROW, cfd=cfd)
+        cost = [diffmj.JointPosition(["x0"], [0.1])]
+        planner = diffmj.Planner(sim, cost, "gradient", horizon=3, iterations=2, pool=cube_pool)
+        assert cap_is_said(planner.plan) == says
+        traj = sim.rollout(qvel=[0.1, 0, 0, 0], nstep=5)
+        ctrl = np.zeros((6, 1))
+        data = [diffmj.Recording(traj.time, qpos=traj.qpos, qvel=traj.qvel, ctrl=ctrl)]
+        given = {"method": "adam", "iterations": 2, "simulator": {"cfd": cfd}, "pool": cube_pool}
+        fit = functools.partial(diffmj.identify, BALLS_IN_A_ROW, {"ball0/mass": 1.1}, data, **given)
+        assert cap_is_said(fit) == says
+
+
 def test_ctrl_c_ends_a_plan_with_the_best_until_then(cube_pool):
-    sim = diffmj.Simulator(ARM)
+    sim = diffmj.Simulator(REACHING_ARM)
     planner = diffmj.Planner(
         sim, [diffmj.SiteDistance("tip", "goal")], "sampling", horizon=20, pool=cube_pool,
         iterations=1000, samples=8,
@@ -428,7 +443,7 @@ def test_ctrl_c_ends_a_plan_with_the_best_until_then(cube_pool):
 
 
 def recordings() -> list[diffmj.Recording]:
-    sim = diffmj.Simulator(ARM)
+    sim = diffmj.Simulator(REACHING_ARM)
     rng = np.random.default_rng(0)
     out = []
     for i in range(3):
@@ -448,14 +463,16 @@ def test_fits_have_the_same_bits(cube_pool):
         shown: list = []
         both = ({}, {"pool": cube_pool, "progress": lambda *x, to=shown: to.append(x)})
         a, b = (
-            diffmj.identify(ARM, start, recordings(), method=method, **given, **extra, **more)
+            diffmj.identify(
+                REACHING_ARM, start, recordings(), method=method, **given, **extra, **more
+            )
             for more in both
         )
         assert a.values == b.values and a.loss == b.loss and a.errors == b.errors
         assert [x.loss for x in a.history] == [x.loss for x in b.history]
         assert len(shown) == len(b.history)
     with pytest.raises(diffmj.InputError, match="method 'lm' runs on threads"):
-        diffmj.identify(ARM, start, recordings(), method="lm", pool=cube_pool)
+        diffmj.identify(REACHING_ARM, start, recordings(), method="lm", pool=cube_pool)
 
 
 def test_sweeps(cube_pool):
@@ -535,7 +552,7 @@ def test_ctrl_c_leaves_no_process_behind():
 
 def test_examples_of_the_page_run(cluster, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.xml").write_text(ARM)
+    (tmp_path / "model.xml").write_text(REACHING_ARM)
     text = (Path(__file__).parents[2] / "docs" / "ray.md").read_text()
     names: dict = {}
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -37,6 +37,7 @@ if "DIFFMJ_REQUIRE_TORCH" not in os.environ:
 
 import diffmj.torch
 import torch
+from diffmj import _torch_operators
 from torch.autograd import gradcheck
 from torch.func import grad, jacfwd, jacrev, vmap
 
@@ -189,10 +190,10 @@ class Calls:
     def __init__(self, monkeypatch):
         self.names, self.arrays, self.kept = [], [], []
         for name in ("rollout", "pullback"):
-            monkeypatch.setattr(diffmj.torch, f"_{name}_call", self._spy(name))
+            monkeypatch.setattr(_torch_operators, f"{name}_call", self._spy(name))
 
     def _spy(self, name):
-        inner = getattr(diffmj.torch, f"_{name}_call")
+        inner = getattr(_torch_operators, f"{name}_call")
 
         def call(array, nstep, inputs, outputs, *kept):
             self.names.append(name)

@@ -79,8 +79,8 @@ class Pullback {
         nv_(static_cast<size_t>(impl.nv)) {}
 
   void run() {
-    masked_ = clamp_lambda(m_, d_, in_.lambda, workspace_.lambda_actuation);
-    act_dot_bar_ = workspace_.actuation_act_dot_bar;
+    masked_ = clamp_lambda(m_, d_, in_.lambda, workspace_.actuation.lambda);
+    act_dot_bar_ = workspace_.actuation.act_dot_bar;
     std::fill(act_dot_bar_.begin(), act_dot_bar_.end(), 0.0);
     for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
       if (is_controller(m_, i)) continue;
@@ -94,7 +94,7 @@ class Pullback {
   }
 
  private:
-  CVec lambda() const { return workspace_.lambda_actuation; }
+  CVec lambda() const { return workspace_.actuation.lambda; }
   double ctrl(int j) const { return control_value(*in_.in, j); }
 
   // act_next -> act, act_dot
@@ -127,7 +127,7 @@ class Pullback {
     const double slope =
         (m_->actuator_biastype[i] == mjBIAS_AFFINE ? b[2] : 0) + law.gain.slope * law.input;
     double slope_bar = 0;
-    Vec y(workspace_.actuation_y.data(), nv_);
+    Vec y(workspace_.actuation.y.data(), nv_);
     const bool metric =
         !in_.mu.empty() && !not_implicit(m_, d_, i) &&
         (m_->actuator_gaintype[i] != mjGAIN_FIXED || slope != 0 ||
@@ -281,12 +281,12 @@ class Pullback {
   // The short way through a tendon, by its rates alone: λ is λ itself, and the metric's JᵀJ fits D.
   bool passes_tendon(int i, bool metric) const {
     if (m_->actuator_trntype[i] != mjTRN_TENDON || masked_) return false;
-    return !metric || workspace_.tendon_fits.D[static_cast<size_t>(m_->actuator_trnid[2 * i])];
+    return !metric || workspace_.tendon.fits.D[static_cast<size_t>(m_->actuator_trnid[2 * i])];
   }
   double tendon_metric(int i, double weight) {
     const int tendon = m_->actuator_trnid[2 * i];
     const double gear = m_->actuator_gear[6 * m_->actuator_outadr[i]];
-    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    TendonBar& bar = workspace_.tendon.bars[static_cast<size_t>(tendon)];
     const double J_mu = tendon_rate(m_, d_, tendon, in_.mu),
                  J_b = tendon_rate(m_, d_, tendon, in_.b);
     bar.rate[TendonBar::kMu] += weight * gear * gear * J_b;
@@ -297,7 +297,7 @@ class Pullback {
   void tendon_transmission(int i, double length_bar, double velocity_bar, double metric) {
     const int out = m_->actuator_outadr[i], tendon = m_->actuator_trnid[2 * i];
     const double gear = m_->actuator_gear[6 * out], force = d_->actuator_force[out];
-    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    TendonBar& bar = workspace_.tendon.bars[static_cast<size_t>(tendon)];
     bar.length += gear * length_bar;
     bar.rate[TendonBar::kLambda] += gear * force;
     bar.rate[TendonBar::kV] += gear * velocity_bar;
@@ -436,7 +436,7 @@ double metric_form(const StageModel& impl, const ActuationIn& in, int out, doubl
                    Workspace& workspace) {
   const mjModel* m = impl.mj();
   const mjData* d = workspace.data.get();
-  Vec moment = workspace.actuation_moment;
+  Vec moment = workspace.actuation.moment;
   const int begin = d->moment_rowadr[out], end = begin + d->moment_rownnz[out];
   for (int k = begin; k < end; k++) {
     moment[static_cast<size_t>(d->moment_colind[k])] = d->actuator_moment[k];

@@ -15,7 +15,7 @@ int rows_of_diagonal(const mjData* d, int i) {
 }  // namespace
 
 void constraint_diagonal_pullback(const mjData* d, Workspace& workspace) {
-  const Workspace::RowsBar& bar = workspace.rows_bar;
+  const RowsBar& bar = workspace.constraint.rows;
   Projection& p = workspace.projection;
   for (int i = 0, n = 1; i < d->nefc; i += n) {
     n = rows_of_diagonal(d, i);
@@ -23,7 +23,7 @@ void constraint_diagonal_pullback(const mjData* d, Workspace& workspace) {
     for (int k = i; k < i + n; k++) {
       const auto row = static_cast<size_t>(k);
       if (!force_scales(d, i, k, workspace)) continue;
-      log_A_bar -= bar.J_lambda[row] * workspace.J_lambda[row];
+      log_A_bar -= bar.J_lambda[row] * workspace.constraint.J_lambda[row];
     }
     if (log_A_bar == 0) continue;
     const auto row = static_cast<size_t>(i);

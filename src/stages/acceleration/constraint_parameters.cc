@@ -43,7 +43,7 @@ class Parameters {
              Workspace& workspace)
       : m_(m),
         d_(d),
-        bar_(workspace.rows_bar),
+        bar_(workspace.constraint.rows),
         force_bar_(force_bar),
         params_(params),
         workspace_(workspace) {}
@@ -107,7 +107,7 @@ class Parameters {
       const double K_bar = -p * I * r, B_bar = -p * d_->efc_vel[row];
       I_bar -= p * K * r;
       if (force_scales(d_, i, row, workspace_)) {
-        const double psi = at(bar_.J_lambda, row) * at(workspace_.J_lambda, row);
+        const double psi = at(bar_.J_lambda, row) * at(workspace_.constraint.J_lambda, row);
         I_bar += psi / (I * (1 - I));
         out.log_A[n == 6 && k >= 3 && d_->efc_type[i] == mjCNSTR_EQUALITY] -= psi;
       }
@@ -132,7 +132,8 @@ class Parameters {
     if (law && r > 0) {
       cfd_impedance_pullback(*law, solimp, r, I_bar, out.solimp);
     } else {
-      impedance_pullback(solimp, r, I_bar * constraint_onset(d_, i, workspace_.onset), out.solimp);
+      impedance_pullback(solimp, r, I_bar * constraint_onset(d_, i, workspace_.constraint.onset),
+                         out.solimp);
     }
   }
 
@@ -156,11 +157,11 @@ class Parameters {
 
   void friction_loss(int i, int dof) const {
     if (force_scales(d_, i, i, workspace_)) {
-      inverse_weight(dof, -1, -at(bar_.J_lambda, i) * at(workspace_.J_lambda, i));
-    } else if (workspace_.zone[static_cast<size_t>(i)] == Zone::kLinear) {
+      inverse_weight(dof, -1, -at(bar_.J_lambda, i) * at(workspace_.constraint.J_lambda, i));
+    } else if (workspace_.newton.zone[static_cast<size_t>(i)] == Zone::kLinear) {
       // f = ±frictionloss
       add(Parameter::kDofFrictionloss, dof,
-          at(bar_.J_lambda, i) * at(workspace_.J_lambda, i) / d_->efc_frictionloss[i]);
+          at(bar_.J_lambda, i) * at(workspace_.constraint.J_lambda, i) / d_->efc_frictionloss[i]);
     }
   }
 
@@ -190,7 +191,7 @@ class Parameters {
 
   // of a contact from distance, else null
   const CfdLaw* law_of(const mjContact& contact) const {
-    if (workspace_.violation.empty()) return nullptr;
+    if (workspace_.constraint.violation.empty()) return nullptr;
     return &workspace_.cfd.model->law(
         workspace_.cfd.law[static_cast<size_t>(&contact - d_->contact)]);
   }
@@ -215,11 +216,11 @@ class Parameters {
   // (J λ)ᵀ f with what friction it has: D_j ∝ μ_j²/μ₁² for j ≥ 2 where the contact sticks,
   // -D₀/(1 + μ²) (y₀ - T) (b₀ - G/T) where it slides, T² = Σ μ_j² y_j², G = Σ μ_j² y_j b_j
   void elliptic_friction(int i, const mjContact& contact, ConstraintBar& out) const {
-    const double* y = &workspace_.y[static_cast<size_t>(i)];
-    const double* b = &workspace_.J_lambda[static_cast<size_t>(i)];
+    const double* y = &workspace_.newton.y[static_cast<size_t>(i)];
+    const double* b = &workspace_.constraint.J_lambda[static_cast<size_t>(i)];
     const double* f = &bar_.J_lambda[static_cast<size_t>(i)];
     const mjtNum* friction = contact.friction;
-    const Zone zone = workspace_.zone[static_cast<size_t>(i)];
+    const Zone zone = workspace_.newton.zone[static_cast<size_t>(i)];
     if (zone == Zone::kQuadratic) {
       for (int j = 2; j < contact.dim; j++) {
         out.friction[j - 1] += 2 * f[j] * b[j] / friction[j - 1];
@@ -253,11 +254,11 @@ class Parameters {
       const int up = i + 2 * k, down = up + 1;
       const auto difference = [&](const auto& x) { return x(up) - x(down); };
       const double lambda = difference([&](int row) {
-        const double b = at(workspace_.J_lambda, row);
+        const double b = at(workspace_.constraint.J_lambda, row);
         return force_bar_.empty() ? b : b - force_bar_[static_cast<size_t>(row)];
       });
       const double a =
-          difference([&](int row) { return at(workspace_.y, row) + d_->efc_aref[row]; });
+          difference([&](int row) { return at(workspace_.newton.y, row) + d_->efc_aref[row]; });
       const double v = difference([&](int row) { return d_->efc_vel[row]; });
       const auto bar = [&](const std::vector<double>& x) { return at(x, up) - at(x, down); };
       out.friction[k] +=
@@ -348,7 +349,7 @@ class Parameters {
 
   const mjModel* m_;
   const mjData* d_;
-  const Workspace::RowsBar& bar_;
+  const RowsBar& bar_;
   CVec force_bar_;
   const ParameterBar& params_;
   const Workspace& workspace_;

@@ -70,7 +70,7 @@ void add_impedance_bar(const mjModel* m, const mjData* d, int i, double imp_bar,
 // definite.
 bool factorize(Matrix& H, Workspace& workspace) {
   const auto n = static_cast<int>(H.rows());
-  std::vector<int>&column = workspace.factor_column, &row = workspace.factor_row;
+  std::vector<int>&column = workspace.newton.factor_column, &row = workspace.newton.factor_row;
   column.clear();
   row.clear();
   row.push_back(0);
@@ -196,13 +196,13 @@ void constraint_force(const mjData* d, Zone zone, CVec y, int i, Vec f) {
 
 void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& workspace) {
   const auto nv = static_cast<size_t>(m->nv);
-  Matrix& H = workspace.H;
+  Matrix& H = workspace.newton.H;
   read_mass_matrix(m, d, H);
 
   const int nefc = d->nefc;
-  workspace.y.resize(static_cast<size_t>(nefc));
-  workspace.zone.resize(static_cast<size_t>(nefc));
-  const Vec y = workspace.y;
+  workspace.newton.y.resize(static_cast<size_t>(nefc));
+  workspace.newton.zone.resize(static_cast<size_t>(nefc));
+  const Vec y = workspace.newton.y;
   if (nefc > 0) {
     mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, y.data(), qacc.data()); });
     for (int i = 0; i < nefc; i++) y[static_cast<size_t>(i)] -= d->efc_aref[i];
@@ -214,16 +214,16 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
   for (int i = 0, dim = 1; i < nefc; i += dim) {
     dim = constraint_rows_at(d, i);
     const Zone zone = constraint_zone(d, y, i);
-    workspace.zone[static_cast<size_t>(i)] = zone;
+    workspace.newton.zone[static_cast<size_t>(i)] = zone;
     if (!curvature(d, zone, y, i, dim, S)) continue;
     for (int k = 0; k < dim; k++) {
-      count[k] = read_row(m, d, i + k, &workspace.row_column[static_cast<size_t>(k) * nv],
-                          &workspace.row_value[static_cast<size_t>(k) * nv]);
+      count[k] = read_row(m, d, i + k, &workspace.newton.row_column[static_cast<size_t>(k) * nv],
+                          &workspace.newton.row_value[static_cast<size_t>(k) * nv]);
     }
     if (dim == 1) {
       // columns ascend: the lower triangle of one row's outer product
-      const int* c = workspace.row_column.data();
-      const double* v = workspace.row_value.data();
+      const int* c = workspace.newton.row_column.data();
+      const double* v = workspace.newton.row_value.data();
       for (int p = 0; p < count[0]; p++) {
         const double scale = S[0] * v[p];
         for (int q = 0; q <= p; q++) H(c[p], c[q]) += scale * v[q];
@@ -234,10 +234,10 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
       for (int k = 0; k < dim; k++) {
         const double s = S[j * dim + k];
         if (s == 0) continue;
-        const int* cj = &workspace.row_column[static_cast<size_t>(j) * nv];
-        const int* ck = &workspace.row_column[static_cast<size_t>(k) * nv];
-        const double* vj = &workspace.row_value[static_cast<size_t>(j) * nv];
-        const double* vk = &workspace.row_value[static_cast<size_t>(k) * nv];
+        const int* cj = &workspace.newton.row_column[static_cast<size_t>(j) * nv];
+        const int* ck = &workspace.newton.row_column[static_cast<size_t>(k) * nv];
+        const double* vj = &workspace.newton.row_value[static_cast<size_t>(j) * nv];
+        const double* vk = &workspace.newton.row_value[static_cast<size_t>(k) * nv];
         for (int p = 0; p < count[j]; p++) {
           for (int q = 0; q < count[k]; q++) {
             if (ck[q] <= cj[p]) H(cj[p], ck[q]) += s * vj[p] * vk[q];
@@ -255,7 +255,7 @@ void newton_factorize(const mjModel* m, const mjData* d, CVec qacc, Workspace& w
 }
 
 void mass_factorize(const mjModel* m, const mjData* d, CVec added, Workspace& workspace) {
-  Matrix& H = workspace.H;
+  Matrix& H = workspace.newton.H;
   read_mass_matrix(m, d, H);
   if (!added.empty()) H.diagonal() += eigen(added);
   if (!factorize(H, workspace)) {
@@ -268,13 +268,14 @@ void mass_factorize(const mjModel* m, const mjData* d, CVec added, Workspace& wo
 // non-zeros of the factor beside its diagonal, of its k-th row from the last
 static std::span<const int> factor_columns(const Workspace& workspace, int k) {
   const auto i = static_cast<size_t>(k);
-  return std::span<const int>(workspace.factor_column)
-      .subspan(static_cast<size_t>(workspace.factor_row[i]),
-               static_cast<size_t>(workspace.factor_row[i + 1] - workspace.factor_row[i]));
+  return std::span<const int>(workspace.newton.factor_column)
+      .subspan(
+          static_cast<size_t>(workspace.newton.factor_row[i]),
+          static_cast<size_t>(workspace.newton.factor_row[i + 1] - workspace.newton.factor_row[i]));
 }
 
 void newton_solve_columns(const Workspace& workspace, Matrix& X) {
-  const Matrix& L = workspace.H;
+  const Matrix& L = workspace.newton.H;
   const auto n = static_cast<int>(L.rows());
   // as newton_solve, a row of all right-hand sides at a time
   for (int k = n - 1; k >= 0; k--) {
@@ -289,7 +290,7 @@ void newton_solve_columns(const Workspace& workspace, Matrix& X) {
 
 void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
   std::copy(a_bar.begin(), a_bar.end(), lambda.begin());
-  const Matrix& L = workspace.H;
+  const Matrix& L = workspace.newton.H;
   const auto n = static_cast<int>(L.rows());
   const auto columns = [&](int k) { return factor_columns(workspace, k); };
   // rows are stored last first: Lᵀ y = a_bar, then L λ = y
@@ -306,35 +307,36 @@ void newton_solve(const Workspace& workspace, CVec a_bar, Vec lambda) {
 
 void constraint_force_to_acceleration(const mjModel* m, const mjData* d, CVec force_bar, Vec a_bar,
                                       Workspace& workspace) {
-  std::vector<double>& p = workspace.J_lambda;
+  std::vector<double>& p = workspace.constraint.J_lambda;
   p.assign(static_cast<size_t>(d->nefc), 0.0);
   double S[kMaxDim * kMaxDim];
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    if (!curvature(d, workspace.zone[static_cast<size_t>(i)], workspace.y, i, dim, S)) continue;
+    if (!curvature(d, workspace.newton.zone[static_cast<size_t>(i)], workspace.newton.y, i, dim, S))
+      continue;
     for (int j = 0; j < dim; j++) {
       for (int k = 0; k < dim; k++) {
         p[static_cast<size_t>(i + j)] += S[j * dim + k] * force_bar[static_cast<size_t>(i + k)];
       }
     }
   }
-  std::vector<double>& JTp = workspace.H_lambda;
+  std::vector<double>& JTp = workspace.newton.H_lambda;
   mj_call("mj_mulJacTVec", [&] { mj_mulJacTVec(m, d, JTp.data(), p.data()); });
   eigen(a_bar) -= eigen(CVec(JTp));
 }
 
 bool force_scales(const mjData* d, int first, int i, const Workspace& workspace) {
   const bool elliptic = d->efc_type[i] == mjCNSTR_CONTACT_ELLIPTIC;
-  const Zone zone = workspace.zone[static_cast<size_t>(elliptic ? first : i)];
+  const Zone zone = workspace.newton.zone[static_cast<size_t>(elliptic ? first : i)];
   return (zone == Zone::kQuadratic || zone == Zone::kCone) && d->efc_R[i] > mjMINVAL;
 }
 
 void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, CVec force_bar,
                                CVec y_bar, Workspace& workspace) {
   const auto nefc = static_cast<size_t>(d->nefc);
-  Workspace::RowsBar& bar = workspace.rows_bar;
+  RowsBar& bar = workspace.constraint.rows;
   for (auto* x : {&bar.J_lambda, &bar.J_a, &bar.J_v, &bar.aref, &bar.pos}) x->assign(nefc, 0.0);
-  std::vector<double>& J_lambda = workspace.J_lambda;
+  std::vector<double>& J_lambda = workspace.constraint.J_lambda;
   J_lambda.resize(nefc);
   mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, J_lambda.data(), lambda.data()); });
   if (!force_bar.empty()) eigen(Vec(J_lambda)) += eigen(force_bar);
@@ -342,10 +344,10 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
   double S[kMaxDim * kMaxDim];
   for (int i = 0, dim = 1; i < d->nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    const Zone zone = workspace.zone[static_cast<size_t>(i)];
+    const Zone zone = workspace.newton.zone[static_cast<size_t>(i)];
     if (zone == Zone::kSatisfied && y_bar.empty()) continue;
-    constraint_force(d, zone, workspace.y, i, bar.J_lambda);
-    const bool curved = curvature(d, zone, workspace.y, i, dim, S);
+    constraint_force(d, zone, workspace.newton.y, i, bar.J_lambda);
+    const bool curved = curvature(d, zone, workspace.newton.y, i, dim, S);
     const bool scales = force_scales(d, i, i, workspace);
     double imp_bar = 0;
     for (int j = 0; j < dim; j++) {
@@ -360,7 +362,7 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
       bar.J_a[row] = -p;
       bar.aref[row] = p;
       bar.J_v[row] = -B * p;
-      const Workspace::Violation r = row_violation(d, i + j, workspace);
+      const Violation r = row_violation(d, i + j, workspace);
       bar.pos[row] -= K * imp * r.slope * p;
       imp_bar -= K * r.value * p;
       if (scales) imp_bar += bar.J_lambda[row] * J_lambda[row] / (imp * (1 - imp));
@@ -373,7 +375,7 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
                        Workspace& workspace) {
   const double norm = eigen(a_bar).norm();
   if (norm == 0) return 0;
-  std::vector<double>& residual = workspace.H_lambda;
+  std::vector<double>& residual = workspace.newton.H_lambda;
   const int nefc = d->nefc;
   std::vector<double> J_lambda(static_cast<size_t>(nefc)), p(J_lambda.size());
   std::vector<double> JTp(static_cast<size_t>(m->nv));
@@ -384,8 +386,8 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
   double S[kMaxDim * kMaxDim];
   for (int i = 0, dim = 1; i < nefc; i += dim) {
     dim = constraint_rows_at(d, i);
-    const Zone zone = workspace.zone[static_cast<size_t>(i)];
-    if (!curvature(d, zone, workspace.y, i, dim, S)) continue;
+    const Zone zone = workspace.newton.zone[static_cast<size_t>(i)];
+    if (!curvature(d, zone, workspace.newton.y, i, dim, S)) continue;
     for (int j = 0; j < dim; j++) {
       for (int k = 0; k < dim; k++) {
         p[static_cast<size_t>(i + j)] += S[j * dim + k] * J_lambda[static_cast<size_t>(i + k)];

@@ -59,7 +59,8 @@ double newton_residual(const mjModel* m, const mjData* d, CVec lambda, CVec a_ba
                        Workspace& workspace);
 
 // Cotangents of ψ = (J λ)ᵀ f(y), y = J a - aref, with respect to what a row is made of:
-// workspace.rows_bar. J itself is not differentiated here: stages/position/constraint_rows.h.
+// workspace.constraint.rows. J itself is not differentiated here:
+// stages/position/constraint_rows.h.
 //
 //   p = S J λ:   (J λ)_bar = f,   (J a)_bar = -p,   aref_bar = p
 //   f ∝ 1/R in the quadratic and conic zones,   R ∝ (1 - I)/I,   I = I(pos)
@@ -72,8 +73,9 @@ void constraint_force_pullback(const mjModel* m, const mjData* d, CVec lambda, C
                                CVec y_bar, Workspace& workspace);
 
 // What aref of row i has for a violation: pos - margin, of contacts from distance its softplus.
-inline Workspace::Violation row_violation(const mjData* d, int i, const Workspace& workspace) {
-  if (!workspace.violation.empty()) return workspace.violation[static_cast<size_t>(i)];
+inline Violation row_violation(const mjData* d, int i, const Workspace& workspace) {
+  if (!workspace.constraint.violation.empty())
+    return workspace.constraint.violation[static_cast<size_t>(i)];
   return {d->efc_pos[i] - d->efc_margin[i], 1};
 }
 

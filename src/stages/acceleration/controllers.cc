@@ -51,13 +51,13 @@ class Controllers {
         params_(params),
         workspace_(workspace),
         nv_(static_cast<size_t>(impl.nv)),
-        length_bar_(workspace.actuation_length_bar),
-        velocity_bar_(workspace.actuation_velocity_bar) {}
+        length_bar_(workspace.actuation.length_bar),
+        velocity_bar_(workspace.actuation.velocity_bar) {}
 
   void run();
 
  private:
-  CVec lambda() const { return workspace_.lambda_actuation; }
+  CVec lambda() const { return workspace_.actuation.lambda; }
   double psi(int i) const;
   void evaluate();
   // where an input is, the step that moves it, and how far from it the centre lies
@@ -91,14 +91,14 @@ double Controllers::psi(int i) const {
   double sum = 0;
   for (int k = 0; k < m_->actuator_outnum[i]; k++) {
     const int out = m_->actuator_outadr[i] + k;
-    sum += workspace_.actuation_force_bar[static_cast<size_t>(out)] * d_->actuator_force[out];
+    sum += workspace_.actuation.force_bar[static_cast<size_t>(out)] * d_->actuator_force[out];
   }
   const int begin = m_->actuator_actadr[i];
   for (int j = begin; j < begin + m_->actuator_actnum[i]; j++) {
     const auto k = static_cast<size_t>(j);
-    if (!in_.act_dot_bar.empty()) sum += in_.act_dot_bar[k] * workspace_.actuation_act_dot[k];
+    if (!in_.act_dot_bar.empty()) sum += in_.act_dot_bar[k] * workspace_.actuation.act_dot[k];
     if (!in_.act_next_bar.empty()) {
-      sum += in_.act_next_bar[k] * workspace_.probe.act_next[static_cast<Eigen::Index>(k)];
+      sum += in_.act_next_bar[k] * workspace_.probes.probe.act_next[static_cast<Eigen::Index>(k)];
     }
   }
   return sum;
@@ -106,7 +106,7 @@ double Controllers::psi(int i) const {
 
 void Controllers::evaluate() {
   mj_call("mj_fwdActuation", [&] { mj_fwdActuation(m_, d_); });
-  Vec act = workspace_.actuation_act, act_dot = workspace_.actuation_act_dot;
+  Vec act = workspace_.actuation.act, act_dot = workspace_.actuation.act_dot;
   std::copy(d_->act_dot, d_->act_dot + impl_.na, act_dot.begin());
   if (in_.act_next_bar.empty()) return;
   if (!in_.act_from.empty()) {
@@ -114,7 +114,8 @@ void Controllers::evaluate() {
     std::copy(in_.act_from.begin(), in_.act_from.end(), d_->act);
     std::copy(in_.act_dot_from.begin(), in_.act_dot_from.end(), d_->act_dot);
   }
-  advance_with_force(impl_, m_, {}, workspace_.probe.b, workspace_.probe.act_next, workspace_);
+  advance_with_force(impl_, m_, {}, workspace_.probes.probe.b, workspace_.probes.probe.act_next,
+                     workspace_);
   if (!in_.act_from.empty()) std::copy(act.begin(), act.end(), d_->act);
 }
 
@@ -135,7 +136,7 @@ void Controllers::difference(int slots, SlotOf&& slot, To&& to) {
       }
     };
     // a slot is read before it moves: the step that was taken is kept beside it
-    Vec sizes = workspace_.actuation_step, centers = workspace_.actuation_center;
+    Vec sizes = workspace_.actuation.step, centers = workspace_.actuation.center;
     for (int i = 0; i < n; i++) {
       if (!is_controller(m_, i)) continue;
       const auto [at, h, shift] = slot(i, k, kStep);
@@ -149,7 +150,7 @@ void Controllers::difference(int slots, SlotOf&& slot, To&& to) {
         if (at) *at = centers[static_cast<size_t>(i)];
       }
     };
-    Vec plus = workspace_.actuation_psi;
+    Vec plus = workspace_.actuation.psi;
     move(1);
     if (!any) continue;
     evaluate();
@@ -177,7 +178,7 @@ void Controllers::run() {
 }
 
 void Controllers::begin() {
-  Vec force_bar = workspace_.actuation_force_bar, force = workspace_.actuation_force;
+  Vec force_bar = workspace_.actuation.force_bar, force = workspace_.actuation.force;
   for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
     if (!is_controller(m_, i)) continue;
     most_out_ = std::max(most_out_, m_->actuator_outnum[i]);
@@ -235,8 +236,8 @@ void Controllers::controls_and_activations() {
 }
 
 void Controllers::transmit(int i) {
-  Vec y = workspace_.actuation_y;
-  const Vec force = workspace_.actuation_force;
+  Vec y = workspace_.actuation.y;
+  const Vec force = workspace_.actuation.force;
   const auto out0 = static_cast<size_t>(m_->actuator_outadr[i]);
   const auto nout = static_cast<size_t>(m_->actuator_outnum[i]);
   // their slope in velocity, as implicit integrators take it, is a constant

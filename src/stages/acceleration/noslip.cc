@@ -465,7 +465,7 @@ void noslip_pullback(const StageModel& impl, CVec mu, CVec force_bar, Vec a_bar,
   A.A_bar.assign(A.A.size(), 0.0);
   pass.y_bar.resize(nefc);
   pass.force_bar.resize(nefc);
-  std::vector<double>& J_mu = workspace.J_lambda;
+  std::vector<double>& J_mu = workspace.constraint.J_lambda;
   J_mu.resize(nefc);
   if (nefc == 0) return;
   mj_call("mj_mulJacVec", [&] { mj_mulJacVec(m, d, J_mu.data(), mu.data()); });
@@ -481,8 +481,8 @@ void noslip_pullback(const StageModel& impl, CVec mu, CVec force_bar, Vec a_bar,
 
   // a₀ through y and through f₀
   mj_call("mj_mulJacTVec",
-          [&] { mj_mulJacTVec(m, d, workspace.H_lambda.data(), pass.y_bar.data()); });
-  eigen(a_bar) += eigen(CVec(workspace.H_lambda));
+          [&] { mj_mulJacTVec(m, d, workspace.newton.H_lambda.data(), pass.y_bar.data()); });
+  eigen(a_bar) += eigen(CVec(workspace.newton.H_lambda));
   constraint_force_to_acceleration(m, d, pass.main_force_bar, a_bar, workspace);
 }
 

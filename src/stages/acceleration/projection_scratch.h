@@ -47,6 +47,7 @@ struct Noslip {
   };
 
   std::vector<double> qacc;                         // nv: a of the main solver
+  std::vector<double> a_bar;                        // nv: of the pass's solution
   std::vector<double> main_force, force, b;         // nefc: f₀, f, residual where f is 0
   std::vector<Block> blocks;                        // by island
   std::vector<Update> updates;                      // in the order they were made

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/suggestion.h"
 #include "diffmj/error.h"
 #include "mj/collision_filter.h"
 #include "model/option_list.h"
@@ -27,10 +28,15 @@ CfdLaw read_law(const mjModel* m, int numeric) {
 
 int geom_of(const mjModel* m, const std::string& who, const std::string& name) {
   const int geom = mj_name2id(m, mjOBJ_GEOM, name.c_str());
-  if (geom < 0) {
-    throw InputError(who + ": the model has no geom '" + name + "'; give the name of one");
+  if (geom >= 0) return geom;
+  std::vector<std::string> known;
+  for (int i = 0; i < static_cast<int>(m->ngeom); i++) {
+    const char* other = mj_id2name(m, mjOBJ_GEOM, i);
+    if (other && *other) known.emplace_back(other);
   }
-  return geom;
+  const std::string hint = did_you_mean(name, known);
+  throw InputError(who + ": the model has no geom '" + name + "'" +
+                   (hint.empty() ? "; give the name of one" : hint));
 }
 
 std::pair<int, int> ordered(int a, int b) { return std::minmax(a, b); }

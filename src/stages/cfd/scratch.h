@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "diffmj/cfd.h"
+
 namespace diffmj {
 
 class CfdModel;  // stages/cfd/pairs.h
@@ -25,8 +27,8 @@ struct CfdScratch {
   const CfdModel* model = nullptr;  // of the search
   std::vector<Candidate> candidates;
   std::vector<Found> touching, near;
-  std::vector<int> law;              // of each contact in the data
-  long evaluations = 0, capped = 0;  // states looked at, and those with more than max_contacts
+  std::vector<int> law;  // of each contact in the data
+  CfdCounts counts;
 };
 
 }  // namespace diffmj

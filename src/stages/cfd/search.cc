@@ -116,7 +116,7 @@ class Search {
   bool run() {
     begin();
     find();
-    if (capped_) s_.capped++;
+    if (capped_) s_.counts.capped++;
     return add_contacts();
   }
 
@@ -140,7 +140,7 @@ class Search {
     s_.touching.clear();
     s_.near.clear();
     s_.law.clear();
-    s_.evaluations++;
+    s_.counts.evaluations++;
     nleft_ = gather(-kInfinity, limit_);
     // what mj_collision does before it looks for contacts
     mj_collision(cfd_.empty_model(), d_);

@@ -18,7 +18,7 @@ class Jacobian {
       : m_(m), d_(d), s_(workspace.sweep), w_(workspace), qpos_bar_(qpos_bar), params_(params) {}
 
   void run() {
-    w_.contact_bar.assign(static_cast<size_t>(d_->ncon), {});
+    w_.constraint.contacts.assign(static_cast<size_t>(d_->ncon), {});
     for (int i = 0, n = 1; i < d_->nefc; i += n) {
       n = 1;
       const int id = d_->efc_id[i];
@@ -65,8 +65,8 @@ class Jacobian {
   // J = scale J_tendon, and a cotangent of the tendon's length
   void tendon(int i, int tendon, double scale, double length_bar = 0) {
     if (is_zero(i)) return;
-    eigen(Vec(w_.tendon_y)) = scale * eigen(vector(i));
-    tendon_direction_pullback(m_, d_, tendon, length_bar, w_.tendon_y, qpos_bar_, s_, params_);
+    eigen(Vec(w_.tendon.y)) = scale * eigen(vector(i));
+    tendon_direction_pullback(m_, d_, tendon, length_bar, w_.tendon.y, qpos_bar_, s_, params_);
   }
 
   void tendon_limit(int i, int id) {
@@ -242,7 +242,7 @@ class Jacobian {
   // are normal ± friction_k times one of them
   void contact(int i, int n, int id) {
     const mjContact& contact = d_->contact[id];
-    ContactBar& out = w_.contact_bar[static_cast<size_t>(id)];
+    ContactBar& out = w_.constraint.contacts[static_cast<size_t>(id)];
     const int body1 = m_->geom_bodyid[contact.geom[0]], body2 = m_->geom_bodyid[contact.geom[1]];
     const Vector3 p1 = from_origin(m_, d_, body1, contact.pos),
                   p2 = from_origin(m_, d_, body2, contact.pos);

@@ -12,8 +12,8 @@
 namespace diffmj {
 
 // Of workspace.projection.J_bar: adds to the sweep, to qpos_bar (nv), to eq_data, site_pos and
-// friction of contacts. What contacts' places and frames receive is left in workspace.contact_bar,
-// which constraint_rows_pullback takes on.
+// friction of contacts. What contacts' places and frames receive is left in
+// workspace.constraint.contacts, which constraint_rows_pullback takes on.
 void constraint_jacobian_pullback(const mjModel* m, const mjData* d, Vec qpos_bar,
                                   const ParameterBar& params, Workspace& workspace);
 

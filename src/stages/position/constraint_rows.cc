@@ -24,7 +24,7 @@ class Rows {
       : impl_(impl),
         m_(impl.mj()),
         d_(workspace.data.get()),
-        bar_(workspace.rows_bar),
+        bar_(workspace.constraint.rows),
         s_(workspace.sweep),
         workspace_(workspace),
         qpos_bar_(qpos_bar),
@@ -83,7 +83,7 @@ class Rows {
 
   // a row that is a constant multiple of a tendon's rate, and of its violation's
   void tendon(int i, int tendon, double J) {
-    TendonBar& bar = workspace_.tendons[static_cast<size_t>(tendon)];
+    TendonBar& bar = workspace_.tendon.bars[static_cast<size_t>(tendon)];
     bar.rate[TendonBar::kLambda] += J * at(bar_.J_lambda, i);
     bar.rate[TendonBar::kA] += J * at(bar_.J_a, i);
     bar.rate[TendonBar::kV] += J * at(bar_.J_v, i);
@@ -191,7 +191,7 @@ class Rows {
                         at(bar_.J_a, i) * tendon_rate(m_, d_, t2, s_.Q.y) +
                         at(bar_.J_v, i) * tendon_rate(m_, d_, t2, s_.V.y);
     const double slope = polynomial(i, d_->ten_length[t2] - m_->tendon_length0[t2], rate,
-                                    workspace_.tendons[static_cast<size_t>(t2)].length);
+                                    workspace_.tendon.bars[static_cast<size_t>(t2)].length);
     tendon(i, t2, -slope);
   }
 
@@ -257,7 +257,7 @@ class Rows {
   const StageModel& impl_;
   const mjModel* m_;
   mjData* d_;
-  Workspace::RowsBar& bar_;
+  RowsBar& bar_;
   Sweep& s_;
   Workspace& workspace_;
   Vec qpos_bar_, qvel_bar_;
@@ -271,7 +271,7 @@ struct RotationRows {
   using Q = Quat<T>;
   Q lambda, a, w1, w2, alpha;  // relative ones of λ and a, of the two bodies, relative J̇ v
 
-  T weigh(const Workspace::RowsBar& bar, int i, const Q& first, const Q& second) const {
+  T weigh(const RowsBar& bar, int i, const Q& first, const Q& second) const {
     const auto half = [](const Q& q) { return Q{0.5 * q.w, 0.5 * q.x, 0.5 * q.y, 0.5 * q.z}; };
     const auto plus = [](const Q& p, const Q& q) {
       return Q{p.w + q.w, p.x + q.x, p.y + q.y, p.z + q.z};
@@ -441,8 +441,8 @@ void Rows::contacts() {
       ContactBar& one_bar = bar[static_cast<size_t>(k)];
       one_bar = {};
       if (one.efc_address < 0) continue;
-      if (!workspace_.contact_bar.empty()) {
-        one_bar = workspace_.contact_bar[static_cast<size_t>(first + k)];
+      if (!workspace_.constraint.contacts.empty()) {
+        one_bar = workspace_.constraint.contacts[static_cast<size_t>(first + k)];
       }
       contact(one.efc_address, one, one_bar);
       any = any || one_bar.any();

@@ -41,7 +41,8 @@ const std::vector<double>& constraint_forces_of(const SensorContext& c) {
     return f;
   }
   for (int i = 0; i < c.nefc(); i += constraint_rows_at(c.d, i)) {
-    constraint_force(c.d, c.workspace.zone[static_cast<size_t>(i)], c.workspace.y, i, f);
+    constraint_force(c.d, c.workspace.newton.zone[static_cast<size_t>(i)], c.workspace.newton.y, i,
+                     f);
   }
   return f;
 }
@@ -84,7 +85,7 @@ bool involves_geoms(const mjContact& contact) {
 void contacts_pullback(const SensorContext& c) {
   const mjModel* m = c.m;
   const std::vector<Vector6>& X = c.scratch.motion;
-  c.workspace.contact_bar.assign(static_cast<size_t>(c.ncon()), ContactBar());
+  c.workspace.constraint.contacts.assign(static_cast<size_t>(c.ncon()), ContactBar());
   for (int i = 0; i < c.ncon(); i++) {
     const mjContact& contact = c.d->contact[i];
     if (!involves_geoms(contact)) continue;
@@ -97,7 +98,7 @@ void contacts_pullback(const SensorContext& c) {
     const Rotation frame(contact.frame);
     double force[6], force_bar[6];
     contact_force(c.d, contact, constraint_forces_of(c), force);
-    ContactBar& out = c.workspace.contact_bar[static_cast<size_t>(i)];
+    ContactBar& out = c.workspace.constraint.contacts[static_cast<size_t>(i)];
     Vector3 F = Vector3::Zero();
     for (int k = 0; k < 3; k++) {
       const Vector3 row = frame.row(k);
@@ -160,7 +161,7 @@ void equalities_pullback(const SensorContext& c) {
     for (int k = 0; k < n; k++) {
       const auto row = static_cast<size_t>(i + k);
       if (velocity[k] != 0) c.bar.force[row] -= velocity[k];
-      c.workspace.rows_bar.J_lambda[row] -= f[row];
+      c.workspace.constraint.rows.J_lambda[row] -= f[row];
     }
     c.scratch.has_rows = true;
   }

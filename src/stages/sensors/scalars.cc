@@ -28,12 +28,12 @@ void limit_pullback(const SensorContext& c, int type, int id, int sensor_type, d
   switch (sensor_type) {
     case mjSENS_JOINTLIMITPOS:
     case mjSENS_TENDONLIMITPOS:
-      c.workspace.rows_bar.pos[i] += bar;
+      c.workspace.constraint.rows.pos[i] += bar;
       c.scratch.has_rows = true;
       break;
     case mjSENS_JOINTLIMITVEL:
     case mjSENS_TENDONLIMITVEL:
-      c.workspace.rows_bar.J_v[i] += bar;
+      c.workspace.constraint.rows.J_v[i] += bar;
       c.scratch.has_rows = true;
       break;
     default:
@@ -52,7 +52,7 @@ void transmissions_pullback(const SensorContext& c) {
     const CVec length(&scratch.actuator_length[out], n),
         velocity(&scratch.actuator_velocity[out], n);
     if (eigen(length).isZero(0) && eigen(velocity).isZero(0)) continue;
-    const Vec y = c.workspace.actuation_y;
+    const Vec y = c.workspace.actuation.y;
     for (size_t k = 0; k < n; k++) {
       eigen(y.subspan(k * nv, nv)) = velocity[k] * eigen(c.problem.in.qvel);
       velocity_pullback(c.d, static_cast<int>(out + k), velocity[k], c.bar.qvel);
@@ -96,11 +96,11 @@ void scalar_sensor_pullback(const SensorContext& c, int sensor, CVec s_bar) {
       break;
     }
     case mjSENS_TENDONPOS:
-      c.workspace.tendons[static_cast<size_t>(id)].length += s_bar[0];
+      c.workspace.tendon.bars[static_cast<size_t>(id)].length += s_bar[0];
       c.scratch.has_tendons = true;
       break;
     case mjSENS_TENDONVEL:
-      c.workspace.tendons[static_cast<size_t>(id)].rate[TendonBar::kV] += s_bar[0];
+      c.workspace.tendon.bars[static_cast<size_t>(id)].rate[TendonBar::kV] += s_bar[0];
       c.scratch.has_tendons = true;
       break;
     case mjSENS_ACTUATORPOS:

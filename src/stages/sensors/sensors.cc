@@ -275,10 +275,10 @@ void sensors_pullback(const StageModel& impl, const SensorProblem& problem, CVec
                      needs.acceleration ? problem.qacc : CVec(workspace.zero), effective_gravity(m),
                      s);
   s.clear();
-  std::fill(workspace.tendons.begin(), workspace.tendons.end(), TendonBar());
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
   workspace.sensors.clear();
-  workspace.contact_bar.clear();
-  Workspace::RowsBar& rows = workspace.rows_bar;
+  workspace.constraint.contacts.clear();
+  RowsBar& rows = workspace.constraint.rows;
   if (needs.rows) {
     for (auto* x : {&rows.J_lambda, &rows.J_a, &rows.J_v, &rows.aref, &rows.pos}) {
       x->assign(static_cast<size_t>(c.nefc()), 0.0);
@@ -317,7 +317,7 @@ void sensors_pullback(const StageModel& impl, const SensorProblem& problem, CVec
   whole_sensors_finish(c);
   scalar_sensors_finish(c);
   if (m->ntendon > 0 && workspace.sensors.has_tendons) {
-    tendon_pullback(m, d, workspace.tendons, {&s.B, &s.V, &s.Q, &s.U, &s.G, &s.C}, bar.qpos,
+    tendon_pullback(m, d, workspace.tendon.bars, {&s.B, &s.V, &s.Q, &s.U, &s.G, &s.C}, bar.qpos,
                     bar.qvel, s, bar.params);
   }
   kinematics_pullback(m, d, s, bar.qpos, bar.qvel, bar.params);

@@ -88,7 +88,7 @@ void potential_energy_pullback(const SensorContext& c, double e_bar) {
   for (int i = 0; i < static_cast<int>(m->ntendon); i++) {
     const double force = tendon_spring_force(m, c.d, i);
     if (force == 0) continue;
-    c.workspace.tendons[static_cast<size_t>(i)].length -= e_bar * force;
+    c.workspace.tendon.bars[static_cast<size_t>(i)].length -= e_bar * force;
     c.scratch.has_tendons = true;
     const int begin = m->ten_J_rowadr[i];
     for (int k = begin; k < begin + m->ten_J_rownnz[i]; k++) {
@@ -109,16 +109,16 @@ void kinetic_energy_pullback(const SensorContext& c, double e_bar) {
   s.use(m, c.d, qvel, s.C);
   mass_form_pullback(m, c.d, e_bar / 2, s.U, s.C, s, c.bar.params);
   if (m->ntendon > 0) {
-    tendon_mass_form_pullback(m, c.d, e_bar / 2, qvel, qvel, c.workspace.tendon_fits,
-                              c.workspace.tendons, c.bar.qpos, c.workspace.tendon_y, s,
+    tendon_mass_form_pullback(m, c.d, e_bar / 2, qvel, qvel, c.workspace.tendon.fits,
+                              c.workspace.tendon.bars, c.bar.qpos, c.workspace.tendon.y, s,
                               c.bar.params);
     c.scratch.has_tendons = true;
   }
   if (const Vec bar = c.bar.params[Parameter::kActuatorGear]; !bar.empty()) {
     for (size_t k = 0; k < qvel.size(); k++) {
-      c.workspace.armature_bar[k] = e_bar / 2 * qvel[k] * qvel[k];
+      c.workspace.metric.armature_bar[k] = e_bar / 2 * qvel[k] * qvel[k];
     }
-    armature_gear_pullback(m, c.workspace.armature_bar, bar);
+    armature_gear_pullback(m, c.workspace.metric.armature_bar, bar);
   }
 }
 

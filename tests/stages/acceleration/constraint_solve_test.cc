@@ -52,7 +52,7 @@ TEST(ConstraintSolve, ZonesForcesAndCurvatureAreThoseOfMujoco) {
     Solved s(zoo(name));
     const int nefc = s.d->nefc;
     if (nefc == 0) continue;
-    const Vector y = s.lease->y;
+    const Vector y = s.lease->newton.y;
     // MuJoCo's own update at this y, which refreshes efc_state, efc_force and the cones' Hessians
     mj_constraintUpdate(s.model.mj(), s.d, y.data(), nullptr, 1);
     Vector f(y.size());
@@ -60,7 +60,7 @@ TEST(ConstraintSolve, ZonesForcesAndCurvatureAreThoseOfMujoco) {
       dim = constraint_rows_at(s.d, i);
       const Zone zone = constraint_zone(s.d, y, i);
       EXPECT_EQ(zone, zone_of_state(s.d->efc_state[i])) << "row " << i;
-      EXPECT_EQ(zone, s.lease->zone[static_cast<size_t>(i)]) << "row " << i;
+      EXPECT_EQ(zone, s.lease->newton.zone[static_cast<size_t>(i)]) << "row " << i;
       seen[{s.d->efc_type[i], zone}]++;
       constraint_force(s.d, zone, y, i, f);
       if (zone != Zone::kCone) continue;

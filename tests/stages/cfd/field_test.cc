@@ -193,8 +193,8 @@ TEST(CfdField, GradientPointsTowardsContact) {
   const Gradient g = gradient({.cfd = Cfd{}});
   EXPECT_GT(g.qvel[0], 1e-4);          // faster: a harder push
   EXPECT_GT(g.qpos_tangent[0], 1e-4);  // nearer: too
-  EXPECT_EQ(g.cfd_evaluations, 10);
-  EXPECT_EQ(g.cfd_capped, 0);
+  EXPECT_EQ(g.cfd.evaluations, 10);
+  EXPECT_EQ(g.cfd.capped, 0);
 }
 
 TEST(CfdField, PullbackAllocatesNothing) {

@@ -164,14 +164,14 @@ TEST(CfdPairs, CapKeepsTheNearest) {
   };
   const Vector all = distances(10000);
   ASSERT_GT(all.size(), 20U);
-  EXPECT_EQ(scratch.capped, 0);
+  EXPECT_EQ(scratch.counts.capped, 0);
   for (const int most : {1, 7, 20}) {
-    const long before = scratch.capped;
+    const long before = scratch.counts.capped;
     const Vector nearest = distances(most);
     ASSERT_EQ(nearest.size(), static_cast<size_t>(most));
     // colliders that are asked with another margin round differently
     for (size_t i = 0; i < nearest.size(); i++) EXPECT_NEAR(nearest[i], all[i], 1e-12);
-    EXPECT_EQ(scratch.capped, before + 1);
+    EXPECT_EQ(scratch.counts.capped, before + 1);
   }
 }
 

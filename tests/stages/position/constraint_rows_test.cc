@@ -41,7 +41,7 @@ struct Solved {
   int count(int type, Zone zone) const {
     int n = 0;
     for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-      if (d->efc_type[i] != type || lease->zone[static_cast<size_t>(i)] != zone) continue;
+      if (d->efc_type[i] != type || lease->newton.zone[static_cast<size_t>(i)] != zone) continue;
       n++;
     }
     return n;
@@ -57,7 +57,7 @@ struct Solved {
     std::string out = std::to_string(d->ncon) + " contacts, rows (type, zone, pos, force):";
     for (int i = 0; i < d->nefc; i++) {
       out += " (" + std::to_string(d->efc_type[i]) + ", " +
-             std::to_string(static_cast<int>(lease->zone[static_cast<size_t>(i)])) + ", " +
+             std::to_string(static_cast<int>(lease->newton.zone[static_cast<size_t>(i)])) + ", " +
              std::to_string(d->efc_pos[i]) + ", " + std::to_string(d->efc_force[i]) + ")";
     }
     return out;

@@ -33,19 +33,19 @@ void pull(Stage& stage, CVec bar, const StageBar& to) {
   Sweep& s = stage.sweep;
   s.use(stage.m, stage.d, stage.qacc, s.L);
   for (size_t t = 0; t < n; t++) {
-    TendonBar& tendon = stage.workspace.tendons[t];
+    TendonBar& tendon = stage.workspace.tendon.bars[t];
     tendon.length = bar[t];
     tendon.rate[TendonBar::kLambda] = bar[n + t];
     tendon.rate[TendonBar::kV] = bar[2 * n + t];
   }
-  tendon_pullback(stage.m, stage.d, stage.workspace.tendons, {&s.L, &s.V}, to.qpos, to.qvel, s,
+  tendon_pullback(stage.m, stage.d, stage.workspace.tendon.bars, {&s.L, &s.V}, to.qpos, to.qvel, s,
                   to.params);
 }
 
 // the same, with each tendon's y put together first
 void pull_directions(Stage& stage, CVec bar, const StageBar& to) {
   const auto n = static_cast<size_t>(stage.m->ntendon);
-  const Vec y = stage.workspace.tendon_y;
+  const Vec y = stage.workspace.tendon.y;
   for (size_t t = 0; t < n; t++) {
     eigen(y) = bar[n + t] * eigen(CVec(stage.qacc)) + bar[2 * n + t] * eigen(CVec(stage.x.qvel));
     tendon_direction_pullback(stage.m, stage.d, static_cast<int>(t), bar[t], y, to.qpos,
@@ -120,9 +120,9 @@ Vector accelerations(Stage& stage) {
 
 TEST(TendonAcceleration, PullbackMatchesDifferences) {
   const auto pullback = [](Stage& stage, CVec bar, const StageBar& to) {
-    for (size_t t = 0; t < bar.size(); t++) stage.workspace.tendons[t].acceleration = bar[t];
-    tendon_pullback(stage.m, stage.d, stage.workspace.tendons, {}, to.qpos, to.qvel, stage.sweep,
-                    to.params);
+    for (size_t t = 0; t < bar.size(); t++) stage.workspace.tendon.bars[t].acceleration = bar[t];
+    tendon_pullback(stage.m, stage.d, stage.workspace.tendon.bars, {}, to.qpos, to.qvel,
+                    stage.sweep, to.params);
   };
   EXPECT_TRUE(check_stage(zoo("tendon_spatial_dyn"), accelerations, pullback,
                           {.parameters = {Parameter::kSitePos, Parameter::kJntPos}}));

@@ -39,7 +39,7 @@ void pull(Stage& stage, CVec bar, const StageBar& to) {
     if (!served(m, i)) continue;
     const auto begin = static_cast<size_t>(m->actuator_outadr[i]),
                size = static_cast<size_t>(m->actuator_outnum[i]);
-    const Vec y = stage.workspace.actuation_y;
+    const Vec y = stage.workspace.actuation.y;
     for (size_t k = 0; k < size; k++) {
       eigen(y.subspan(k * nv, nv)) = bar[nout + begin + k] * eigen(CVec(stage.qacc));
     }

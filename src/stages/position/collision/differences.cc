@@ -332,7 +332,7 @@ class PairDifferences {
 
 void differences_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                           bool want_size, Workspace& workspace, PairBar& out) {
-  MjModelPtr& movable = workspace.collision_model;
+  MjModelPtr& movable = workspace.probes.collision_model;
   if (want_size && !movable) movable = movable_copy(impl.tight());
   // one guard for all calls of the collider: nothing in the pullback needs a destructor
   PairDifferences pair(want_size ? movable.get() : impl.tight(),

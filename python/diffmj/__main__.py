@@ -1,0 +1,5 @@
+"""`python -m diffmj` is the program `diffmj`."""
+
+from ._cli import main
+
+main()
