@@ -120,7 +120,9 @@ def main() -> None:
     options = {"integrator": args.integrator, "max_steps": args.max_steps}
     if args.onset:
         options["onset"] = args.onset
-    columns = ("forward", "steps", "rejected", "implicit", "events", "backward", "size", "difference")
+    columns = (
+        "forward", "steps", "rejected", "implicit", "events", "backward", "size", "difference",
+    )  # fmt: skip
     print(f"{'robot':26}" + "".join(f"{x:>12}" for x in columns))
     ratios = []
     for folder in sorted(x for x in args.folder.iterdir() if x.is_dir()):

@@ -133,8 +133,8 @@ class ExplicitEuler(RungeKutta):
 
 
 class Rodas4p(RungeKutta):
-    """Steinebach's linearly implicit method of order 4(3), for stiff motion: its steps have no limit
-    of stability. See `RungeKutta` for its options."""
+    """Steinebach's linearly implicit method of order 4(3), for stiff motion: its steps have no
+    limit of stability. See `RungeKutta` for its options."""
 
     method = "rodas4p"
 

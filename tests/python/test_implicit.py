@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 SERVO = """<mujoco><option gravity="0 0 0"/>
-<worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body></worldbody>
+<worldbody><body><joint name="x" type="slide" axis="1 0 0"/><geom size=".1" mass="1"/></body>
+</worldbody>
 <actuator><position name="servo" joint="x" kp="%g" kv="%g"/></actuator></mujoco>"""
 
 # a light joint with much damping beside one that swings
@@ -81,9 +82,8 @@ def test_servo_at_rest_by_every_adjoint():
 
 
 def test_record_says_which_steps_are_implicit():
-    sims = {
-        x: diffmj.Simulator(DAMPED, integrator=x, interval=0.02) for x in ("tsit5", "rodas4p", "auto")
-    }
+    names = ("tsit5", "rodas4p", "auto")
+    sims = {x: diffmj.Simulator(DAMPED, integrator=x, interval=0.02) for x in names}
     trajs = {x: sim.rollout(qpos=[0.5, 0], nstep=50) for x, sim in sims.items()}
     assert not trajs["tsit5"].integrator.implicit.any()
     assert trajs["rodas4p"].integrator.implicit.all()
@@ -93,7 +93,9 @@ def test_record_says_which_steps_are_implicit():
     assert implicit[-1]
     assert not implicit[0]
     assert trajs["auto"].integrator.accepted < 0.3 * trajs["tsit5"].integrator.accepted
-    gradients = {x: flat(last_row(t, qpos_tangent=[1, 0.5], qvel=[0.2, 0])) for x, t in trajs.items()}
+    gradients = {
+        x: flat(last_row(t, qpos_tangent=[1, 0.5], qvel=[0.2, 0])) for x, t in trajs.items()
+    }
     for name in ("rodas4p", "auto"):
         np.testing.assert_allclose(trajs[name].qpos, trajs["tsit5"].qpos, rtol=0, atol=1e-5)
         scale = np.abs(gradients["tsit5"]).max()
@@ -149,8 +151,10 @@ def test_auto_has_no_constant_step():
 
 
 def test_onset_makes_a_landing_continuous():
-    """A box that lands flat: with a width the gradient is that of differences, without any event."""
-    sim = diffmj.Simulator(BOX % 0.12, integrator="auto", interval=0.01, onset=1e-4, rtol=1e-8, atol=1e-8)
+    """A box that lands flat: the gradient is that of differences, without any event."""
+    sim = diffmj.Simulator(
+        BOX % 0.12, integrator="auto", interval=0.01, onset=1e-4, rtol=1e-8, atol=1e-8
+    )
     tight = {"nstep": 12}
     start = sim.default_state()
     traj = sim.rollout(qvel=[0.1, 0, -0.5, 0, 0, 0], **tight)
@@ -168,7 +172,9 @@ def test_onset_makes_a_landing_continuous():
 def test_onset_converges_to_none():
     ends = []
     for onset in (0, 1e-6, 1e-4):
-        sim = diffmj.Simulator(BOX % 0.12, integrator="auto", interval=0.01, rtol=1e-8, atol=1e-8, onset=onset)
+        sim = diffmj.Simulator(
+            BOX % 0.12, integrator="auto", interval=0.01, rtol=1e-8, atol=1e-8, onset=onset
+        )
         ends.append(sim.rollout(qvel=[0.1, 0, -0.5, 0, 0, 0], nstep=20).qpos[-1, 2])
     assert abs(ends[1] - ends[0]) < 2e-6
     assert abs(ends[1] - ends[0]) < abs(ends[2] - ends[0]) < 2e-4
