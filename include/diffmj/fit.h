@@ -71,7 +71,7 @@ class Objective {
     // Segments whose rollout failed: they count neither in the loss nor in the gradient.
     int nfailed = 0;
     std::string message;  // of the first of them
-    CfdCounts cfd = {};        // of gradients with contacts from distance
+    CfdCounts cfd = {};   // of gradients with contacts from distance
   };
   // which: numbers of segments; empty: all. All segments are one batch on options.nthread threads.
   // Sums are taken in their order, so the result does not depend on the number of threads. Throws

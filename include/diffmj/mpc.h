@@ -23,7 +23,7 @@ struct MpcPlan {
   bool late = false;         // planning took longer, so the first part of the plan was skipped
   std::vector<PlanIteration> history = {};
   long nrollout = 0, ndiverged = 0;
-  CfdCounts cfd = {};             // as in Plan
+  CfdCounts cfd = {};        // as in Plan
   std::string message = {};  // why the first rollout diverged
 };
 

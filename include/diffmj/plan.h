@@ -55,7 +55,7 @@ struct PlanValue {
   std::vector<double> terms;     // their shares of it
   std::vector<double> gradient;  // in the decision variables, if requested; else what was there
   std::string message;           // if not ok
-  CfdCounts cfd = {};                 // of a gradient with contacts from distance
+  CfdCounts cfd = {};            // of a gradient with contacts from distance
 };
 // Writes the values of several decision variables, one each, for rollouts from this start.
 using PlanEvaluate =
@@ -151,7 +151,7 @@ struct Plan {
   long nrollout = 0;
   long ndiverged = 0;   // ignored rollouts: they diverged, or the cost or gradient is not finite
   std::string message;  // why the first of them was ignored
-  CfdCounts cfd = {};        // of all gradients
+  CfdCounts cfd = {};   // of all gradients
   bool interrupted = false;  // planning was interrupted; the plan is the best one so far
   double seconds = 0;
 };

@@ -81,7 +81,8 @@ class Sensors : public ::testing::TestWithParam<Case> {};
 // iterating colliders, and the oracle's differences of stiff contacts, have noise of their own
 double tolerance_of(const mjModel* m, int sensor, const Case& c) {
   const bool iterates = m->sensor_type[sensor] == mjSENS_GEOMDIST;
-  return iterates || c.options.gradient_path != GradientPath::kAnalytic || c.scene == "sensors_tendon"
+  return iterates || c.options.gradient_path != GradientPath::kAnalytic ||
+                 c.scene == "sensors_tendon"
              ? tolerances().large_model
              : tolerances().trajectory;
 }

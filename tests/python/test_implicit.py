@@ -214,7 +214,7 @@ def test_onset_of_parameters(name, index, size):
 
 def test_onset_is_refused_where_it_cannot_be():
     noslip = (BOX % 0.1).replace("<worldbody>", '<option noslip_iterations="3"/><worldbody>')
-    with pytest.raises(diffmj.UnsupportedError, match="onset .* no-slip pass"):
+    with pytest.raises(diffmj.UnsupportedError, match=r"onset .* no-slip pass"):
         diffmj.Simulator(noslip, integrator="auto", onset=1e-5)
     with pytest.raises(diffmj.InputError, match="onset"):
         diffmj.Simulator(BOX % 0.1, onset=1e-5)

@@ -158,7 +158,8 @@ TEST(TrajectoryTape, IsTakenFromItsLastOwnerOnly) {
 TEST(TrajectoryTape, AdoptedTrajectoriesAreThoseOfTheOtherModel) {
   const Scene scene = zoo("contact_plane");
   const Trajectory t = rollout(scene.model, scene.input(), 3);
-  const Model other = Model::from_mjmodel(scene.model.mj(), {.gradient_path = GradientPath::kOracle});
+  const Model other =
+      Model::from_mjmodel(scene.model.mj(), {.gradient_path = GradientPath::kOracle});
   EXPECT_THROW((void)gradient(other, t), InputError);
   const Trajectory own = adopted(other, t);
   EXPECT_TRUE(is_made_with(other, own));

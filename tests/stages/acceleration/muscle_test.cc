@@ -413,7 +413,8 @@ void expect_near(const Vector& value, const Vector& expected, const std::string&
 void agrees_with_oracle(const Scene& scene, int nstep) {
   ASSERT_EQ(scene.model.gradient_path(), GradientPath::kAnalytic);
   const Gradient a = gradient(scene, nstep, kFields),
-                 b = gradient(with_options(scene, {.gradient_path = GradientPath::kOracle}), nstep, kFields);
+                 b = gradient(with_options(scene, {.gradient_path = GradientPath::kOracle}), nstep,
+                              kFields);
   expect_near(a.qpos_tangent, b.qpos_tangent, scene.name + " qpos");
   expect_near(a.qvel, b.qvel, scene.name + " qvel");
   expect_near(a.act, b.act, scene.name + " act");
@@ -470,8 +471,9 @@ TEST(MuscleModels, SmoothingIsRefusedWhereItHasNoEffect) {
   const Scene scene = random_muscles(1);
   EXPECT_THROW((void)with_options(scene, {.muscle_smoothing = -0.1}), InputError);
   EXPECT_THROW((void)with_options(scene, {.muscle_smoothing = NAN}), InputError);
-  EXPECT_THROW((void)with_options(scene, {.gradient_path = GradientPath::kOracle, .muscle_smoothing = 0.1}),
-               UnsupportedError);
+  EXPECT_THROW(
+      (void)with_options(scene, {.gradient_path = GradientPath::kOracle, .muscle_smoothing = 0.1}),
+      UnsupportedError);
   EXPECT_NO_THROW((void)with_options(scene, {.muscle_smoothing = 0.1}));
 }
 
