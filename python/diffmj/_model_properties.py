@@ -68,8 +68,7 @@ class ModelProperties:
     @property
     def adjoint(self) -> str:
         """The adjoint of adaptive steps: "discrete", "interpolated" or "backsolve"."""
-        value: str = self._model.options.get("adjoint")  # type: ignore[assignment]
-        return value
+        return self._model.adjoint
 
     @property
     def muscle_smoothing(self) -> float:

@@ -174,6 +174,10 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("ngeom", &Model::ngeom, "Geoms.")
       .def_prop_ro("timestep", &Model::timestep, "The model's step of time [s].")
       .def_prop_ro("interval", &Model::interval, "Time between rows of a trajectory [s].")
+      .def_prop_ro(
+          "adjoint",
+          [](const Model& x) { return std::string(adjoint_name(x.options().adjoint())); },
+          "How adaptive steps are differentiated.")
       .def_prop_ro("is_adaptive", &Model::is_adaptive,
                    "The integrator is an explicit Runge-Kutta method of ours.")
       .def_prop_ro(

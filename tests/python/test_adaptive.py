@@ -145,8 +145,9 @@ def test_defaults():
     options = {x: sim._model.options.get(x) for x in ("rtol", "atol", "max_steps", "pid")}
     assert options == {"rtol": 1e-6, "atol": 1e-8, "max_steps": 100_000, "pid": [0.2, 0.4, 0]}
     names = ("control", "adjoint", "checkpoints")
-    assert [sim._model.options.get(x) for x in names] == ["hold", "discrete", None]
+    assert [sim._model.options.get(x) for x in names] == ["hold", None, None]
     assert (sim.integrator, sim.interval, sim.adjoint) == ("tsit5", 0.01, "discrete")
+    assert diffmj.Simulator(PENDULUM, "auto").adjoint == "interpolated"
     assert diffmj.Simulator(PENDULUM).rollout(nstep=1).integrator is None
 
 
