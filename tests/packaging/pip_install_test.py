@@ -54,6 +54,7 @@ def main():
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--build-type", required=True)
+    parser.add_argument("--flags", required=True, help="of the compiler, for this build type")
     parser.add_argument("--compiler", required=True)
     args = parser.parse_args()
 
@@ -62,7 +63,8 @@ def main():
     shutil.rmtree(wheels, ignore_errors=True)
     if shutil.which("ccache"):
         # same flags as the build under test, and beside it: nothing is compiled twice
-        settings = [f"cmake.build-type={args.build_type}", "cmake.define.DIFFMJ_WERROR=ON"]
+        flags = f"cmake.define.CMAKE_CXX_FLAGS_{args.build_type.upper()}={args.flags}"
+        settings = [f"cmake.build-type={args.build_type}", flags, "cmake.define.DIFFMJ_WERROR=ON"]
     else:
         # the package is tested here, not its speed
         settings = ["cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"]
