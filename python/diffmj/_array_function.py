@@ -15,15 +15,15 @@ from ._arrays import to_nstep
 from ._errors import InputError
 from ._inputs import ROWS as _INPUT_ROWS
 from ._option_values import did_you_mean
+from ._recorded import OUTPUT_ROWS
 from ._simulator import Simulator
-from ._trajectory import _ROWS as _OUTPUT_ROWS
 
 INPUTS: tuple[str, ...] = _diffmj.ARRAY_INPUTS
 NGRADIENT: int = _diffmj.ARRAY_GRADIENT_COUNT  # the first of them have a gradient
 # inputs whose gradient is refused; the warm start of the solver has the gradient 0
 REFUSED = ("mocap_pos", "mocap_quat")
 # what an output may be: rows of a trajectory, but for cotangents in the tangent space
-_OUTPUTS = {name: row for name, row in _OUTPUT_ROWS.items() if name != "qpos_tangent"}
+_OUTPUTS = {name: row for name, row in OUTPUT_ROWS.items() if name != "qpos_tangent"}
 
 
 class State(NamedTuple):

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from . import _diffmj
 from ._arrays import Array, require_finite, to_array
 from ._errors import InputError
+from ._recorded import OUTPUT_ROWS
 from ._simulator import Simulator
-from ._trajectory import _ROWS, Trajectory
+from ._trajectory import Trajectory
 
 _KINDS = ("site", "body", "geom", "com")
 
@@ -372,7 +373,7 @@ class OwnCost:
         def shape(name: str, nstep: int) -> tuple[int, ...]:
             if name in ("ctrl", "qfrc_applied"):
                 return nstep, sim.nu if name == "ctrl" else sim.nv
-            row = _ROWS[name]
+            row = OUTPUT_ROWS[name]
             return nstep + 1, *(int(x) if x.isdigit() else getattr(sim, x) for x in row)
 
         def call(

@@ -16,8 +16,9 @@ from ._errors import InputError
 from ._linearize import Tangents
 from ._pool_chunks import Chunk
 from ._pool_cluster import Shared
+from ._recorded import OUTPUT_ROWS
 from ._records import ConstraintForces, Gradient, IntegratorRecord
-from ._trajectory import _ROWS, Trajectory, _parameters
+from ._trajectory import Trajectory, _parameters
 from ._tree_sum import TreeSum
 
 if TYPE_CHECKING:
@@ -118,11 +119,11 @@ class Record:
 
     @property
     def ok(self) -> list[bool]:
-        return self.outcomes.arrays.arrays["ok"].tolist()
+        return [bool(x) for x in self.outcomes.arrays.arrays["ok"]]
 
     @property
     def completed(self) -> list[int]:
-        return self.outcomes.arrays.arrays["completed"].tolist()
+        return [int(x) for x in self.outcomes.arrays.arrays["completed"]]
 
     def _entries(self, name: str, default: Any) -> list[Any]:
         found = self.outcomes.sparse[name]
@@ -185,7 +186,7 @@ class PoolTrajectory(Trajectory):
     again when they are needed, with the same bits.
     """
 
-    _record: Any
+    _record: Record  # type: ignore[assignment]
 
     def row(self, name: str, index: int = -1) -> Array:
         """The rows of one state of an array, (B, ...): of the last one, `traj.row("qpos")`.
@@ -193,8 +194,8 @@ class PoolTrajectory(Trajectory):
         Raises:
             InputError: no such array or state.
         """
-        if name not in _ROWS or name == "qpos_tangent":
-            names = [x for x in _ROWS if x != "qpos_tangent"]
+        if name not in OUTPUT_ROWS or name == "qpos_tangent":
+            names = [x for x in OUTPUT_ROWS if x != "qpos_tangent"]
             raise InputError(f"row: there is no array {name!r}, expected among {', '.join(names)}")
         rows = self.nstep + 1
         at = to_index("row", "index", index + rows if index < 0 else index, rows)
@@ -237,7 +238,7 @@ class PoolTrajectory(Trajectory):
         )
         return out.arrays if is_dict else out.arrays[""]
 
-    def backward(  # type: ignore[override]
+    def backward(
         self,
         *args: Any,
         sum: bool = False,
@@ -329,7 +330,7 @@ class PoolTrajectory(Trajectory):
         return found[0]
 
     @cached_property
-    def integrator(self) -> list[IntegratorRecord] | None:  # type: ignore[override]
+    def integrator(self) -> list[IntegratorRecord] | None:
         """As `Trajectory.integrator`."""
         if not self._sim._model.is_adaptive:
             return None
@@ -354,7 +355,7 @@ class PoolTrajectory(Trajectory):
     @cached_property
     def steps(self) -> np.recarray[Any, Any]:
         """(B, nstep) records: as `Trajectory.steps`."""
-        return self._record.fetch("steps").view(np.recarray)  # type: ignore[return-value]
+        return self._record.fetch("steps").view(np.recarray)
 
     def _pose(self, name: str) -> Array:
         return self._record.fetch(name)

@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
 _STEP_DTYPE = np.dtype([("ncon", np.int32), ("nefc", np.int32), ("solver_niter", np.int32)])
 
+# what backward takes: the dimensions of one row
+OUTPUT_ROWS: dict[str, tuple[str, ...]] = {
+    "qpos": ("nq",),
+    "qpos_tangent": ("nv",),
+    "qvel": ("nv",),
+    "act": ("na",),
+    "xpos": ("nbody", "3"),
+    "xquat": ("nbody", "4"),
+    "site_xpos": ("nsite", "3"),
+    "subtree_com": ("nbody", "3"),
+    "geom_xpos": ("ngeom", "3"),
+    "xmat": ("nbody", "3", "3"),
+    "site_xmat": ("nsite", "3", "3"),
+    "geom_xmat": ("ngeom", "3", "3"),
+    "body_linvel": ("nbody", "3"),
+    "body_angvel": ("nbody", "3"),
+    "site_linvel": ("nsite", "3"),
+    "site_angvel": ("nsite", "3"),
+    "sensordata": ("nsensordata",),
+}
+
 
 class Recorded:
     """States, poses, sensors and outcomes of rollouts. Arrays are read-only."""
@@ -115,6 +136,10 @@ class Recorded:
                 )
             )
         return out if self._batched else out[0]
+
+    def _row(self, name: str) -> tuple[int, ...]:
+        """The shape of one row of a state or pose."""
+        return tuple(int(d) if d.isdigit() else getattr(self._sim, d) for d in OUTPUT_ROWS[name])
 
     def _pose(self, name: str) -> Array:
         x = _diffmj.poses(self._sim._model, self._record, name, self._sim._models)

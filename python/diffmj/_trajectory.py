@@ -15,33 +15,12 @@ from ._cfd import warn_capped
 from ._errors import InputError
 from ._linearize import Tangents
 from ._option_values import did_you_mean
-from ._recorded import Recorded
+from ._recorded import OUTPUT_ROWS, Recorded
 from ._records import Gradient
 from ._warnings import shown_numbers
 
 if TYPE_CHECKING:
     from ._simulator import Simulator
-
-# what backward takes: the dimensions of one row
-_ROWS: dict[str, tuple[str, ...]] = {
-    "qpos": ("nq",),
-    "qpos_tangent": ("nv",),
-    "qvel": ("nv",),
-    "act": ("na",),
-    "xpos": ("nbody", "3"),
-    "xquat": ("nbody", "4"),
-    "site_xpos": ("nsite", "3"),
-    "subtree_com": ("nbody", "3"),
-    "geom_xpos": ("ngeom", "3"),
-    "xmat": ("nbody", "3", "3"),
-    "site_xmat": ("nsite", "3", "3"),
-    "geom_xmat": ("ngeom", "3", "3"),
-    "body_linvel": ("nbody", "3"),
-    "body_angvel": ("nbody", "3"),
-    "site_linvel": ("nsite", "3"),
-    "site_angvel": ("nsite", "3"),
-    "sensordata": ("nsensordata",),
-}
 
 
 def parameter_names() -> list[str]:
@@ -179,17 +158,17 @@ class Trajectory(Recorded):
         """The arguments of `backward`, checked: rows by name, whether they are of the last state
         alone, and those of forces."""
         for name in given:
-            if name not in _ROWS:
+            if name not in OUTPUT_ROWS:
                 raise InputError(
-                    f"backward: there is no {name!r}, expected names among {', '.join(_ROWS)}"
-                    + did_you_mean(name, _ROWS)
+                    f"backward: there is no {name!r}, expected names among {', '.join(OUTPUT_ROWS)}"
+                    + did_you_mean(name, OUTPUT_ROWS)
                 )
         given["sensordata"] = self._sensor_cotangents(sensordata)
         rows = {name: self._cotangent(name, x) for name, x in given.items() if x is not None}
         last = self._final_cotangents(final)
         if not rows and not last and efc_force is None:
             raise InputError(
-                f"backward: give at least one of {', '.join(_ROWS)}, final and efc_force"
+                f"backward: give at least one of {', '.join(OUTPUT_ROWS)}, final and efc_force"
             )
         final_row = bool(last) and not rows
         forces = [] if efc_force is None else self._force_cotangents(efc_force)
@@ -323,10 +302,6 @@ class Trajectory(Recorded):
         """
         return _linearize.linearize(self)
 
-    def _row(self, name: str) -> tuple[int, ...]:
-        """The shape of one row of a state or pose."""
-        return tuple(int(d) if d.isdigit() else getattr(self._sim, d) for d in _ROWS[name])
-
     def _parameter_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a field of MjModel."""
         nrow, width = self._sim._model.parameter_shape(name)
@@ -338,7 +313,7 @@ class Trajectory(Recorded):
         """Two dimensions: one row per rollout."""
         label = f"final[{name!r}]" if final else name
         array = to_array("backward", label, value)
-        expected, dims = self._row(name), list(_ROWS[name])
+        expected, dims = self._row(name), list(OUTPUT_ROWS[name])
         if not final:
             expected, dims = (self.nstep + 1, *expected), ["nstep + 1", *dims]
         if self._batched:
@@ -392,10 +367,10 @@ class Trajectory(Recorded):
                 "for example {'qpos': x}"
             )
         for name in final:
-            if name not in _ROWS:
+            if name not in OUTPUT_ROWS:
                 raise InputError(
-                    f"backward: final has {name!r}, expected names among {', '.join(_ROWS)}"
-                    + did_you_mean(name, _ROWS)
+                    f"backward: final has {name!r}, expected names among {', '.join(OUTPUT_ROWS)}"
+                    + did_you_mean(name, OUTPUT_ROWS)
                 )
         given = dict(final)
         given["sensordata"] = self._sensor_cotangents(given.get("sensordata"), final=True)
