@@ -71,21 +71,8 @@ void FieldJacobian::activation_rows(const StepInput& in, Workspace& workspace) {
   if (na == 0) return;
   x_bar_.setZero();
   ctrl_bar_.setZero();
-  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
-  actuation_pullback(impl_,
-                     {.in = &in,
-                      .lambda = workspace.zero,
-                      .act_dot_bar = row_part(std::as_const(ones_), 0, 0, na),
-                      .act_next_bar = {},
-                      .act_from = {},
-                      .act_dot_from = {},
-                      .mu = {},
-                      .b = {}},
-                     {.qpos = row_part(x_bar_, 0, 0, nv),
-                      .qvel = row_part(x_bar_, 0, nv, nv),
-                      .act = row_part(x_bar_, 0, 2 * nv, na),
-                      .ctrl = row_part(ctrl_bar_, 0, 0, impl_.nu)},
-                     workspace.sweep, {}, workspace);
+  activation_pullback(impl_, in, row_part(std::as_const(ones_), 0, 0, na), {}, x_bar_, ctrl_bar_,
+                      {}, workspace);
   act_dot.setZero();
   for_each_activation(impl_.mj(), [&](int, int act, int control) {
     act_dot(act, 2 * nv + act) = x_bar_(0, 2 * nv + act);

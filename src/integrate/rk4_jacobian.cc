@@ -1,6 +1,5 @@
 // Derivatives of a step of MuJoCo's RK4 (integrate/rk4.cc) as matrices, docs/derivations/steps.md,
-// eq.
-// 18. Columns are those of z = (q, v, act, ctrl) and, if wanted, qfrc_applied:
+// eq. 18. Columns are those of z = (q, v, act, ctrl) and, if wanted, qfrc_applied:
 //
 //   ∂u_i = h Σ_j A_ij ∂k_j,   ∂q_i = Ad ∂q + Jr(u_i) ∂u_i,   ∂v_i = ∂v + h Σ_j A_ij ∂a_j
 //   H ∂a_i = G_x ∂x_i + G_ctrl ∂ctrl + ∂qfrc_applied,   ∂k_i = dexpinv_u ∂u_i + dexpinv_v ∂v_i
@@ -103,21 +102,8 @@ void activation_tangents(const StepModel& impl, const StepInput& at, const Matri
   if (na == 0) return;
   StepBar& bar = out.bar;
   bar.resize(impl, 1, false);
-  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
-  actuation_pullback(impl,
-                     {.in = &at,
-                      .lambda = workspace.zero,
-                      .act_dot_bar = row_part(std::as_const(out.ones), 0, 0, na),
-                      .act_next_bar = {},
-                      .act_from = {},
-                      .act_dot_from = {},
-                      .mu = {},
-                      .b = {}},
-                     {.qpos = row_part(bar.x, 0, 0, nv),
-                      .qvel = row_part(bar.x, 0, nv, nv),
-                      .act = row_part(bar.x, 0, 2 * nv, na),
-                      .ctrl = row_part(bar.ctrl, 0, 0, impl.nu)},
-                     workspace.sweep, {}, workspace);
+  activation_pullback(impl, at, row_part(std::as_const(out.ones), 0, 0, na), {}, bar.x, bar.ctrl,
+                      {}, workspace);
   for_each_activation(impl.mj(), [&](int, int act, int control) {
     to.row(act) = bar.x(0, 2 * nv + act) * x_dot.row(2 * nv + act);
     if (control >= 0) to(act, 2 * nv + na + control) += bar.ctrl(0, control);

@@ -107,26 +107,13 @@ void velocity_rows(const StepModel& impl, const StepInput& in, CVec qacc,
 void activation_rows(const StepModel& impl, const StepInput& in, const ParameterColumns& columns,
                      StepJacobian& out, Workspace& workspace) {
   if (impl.na == 0) return;
-  const int nv = impl.nv, na = impl.na;
+  const int na = impl.na;
   StepBar& bar = out.bar;
   bar.resize(impl, 1, false);
   out.row_P.setZero(1, columns.size());
   bar.next.rightCols(na).setOnes();
-  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
-  actuation_pullback(impl,
-                     {.in = &in,
-                      .lambda = workspace.zero,
-                      .act_dot_bar = {},
-                      .act_next_bar = row_part(std::as_const(bar.next), 0, 2 * nv, na),
-                      .act_from = {},
-                      .act_dot_from = {},
-                      .mu = {},
-                      .b = {}},
-                     {.qpos = row_part(bar.x, 0, 0, nv),
-                      .qvel = row_part(bar.x, 0, nv, nv),
-                      .act = row_part(bar.x, 0, 2 * nv, na),
-                      .ctrl = row_part(bar.ctrl, 0, 0, impl.nu)},
-                     workspace.sweep, columns.bar(out.row_P.data()), workspace);
+  activation_pullback(impl, in, {}, row_part(std::as_const(bar.next), 0, 2 * impl.nv, na), bar.x,
+                      bar.ctrl, columns.bar(out.row_P.data()), workspace);
   read_activation_rows(impl, columns, 0, out);
 }
 
@@ -215,6 +202,27 @@ void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
   out.Q.middleRows(nv, nv) = bar.qfrc_applied.topRows(nv);
   position_rows(impl, in.qvel_next, out);
   if (na > 0) read_activation_rows(impl, columns, nv, out);
+}
+
+void activation_pullback(const StepModel& impl, const StepInput& in, CVec act_dot_bar,
+                         CVec act_next_bar, Matrix& x, Matrix& ctrl, const ParameterBar& params,
+                         Workspace& workspace) {
+  const int nv = impl.nv;
+  std::fill(workspace.tendon.bars.begin(), workspace.tendon.bars.end(), TendonBar());
+  actuation_pullback(impl,
+                     {.in = &in,
+                      .lambda = workspace.zero,
+                      .act_dot_bar = act_dot_bar,
+                      .act_next_bar = act_next_bar,
+                      .act_from = {},
+                      .act_dot_from = {},
+                      .mu = {},
+                      .b = {}},
+                     {.qpos = row_part(x, 0, 0, nv),
+                      .qvel = row_part(x, 0, nv, nv),
+                      .act = row_part(x, 0, 2 * nv, impl.na),
+                      .ctrl = row_part(ctrl, 0, 0, impl.nu)},
+                     workspace.sweep, params, workspace);
 }
 
 }  // namespace diffmj

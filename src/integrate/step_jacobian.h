@@ -58,6 +58,12 @@ void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
 void rk4_jacobian(const StepModel& impl, const StepInput& in, const StepJacobianOptions& options,
                   StepJacobian& out, Workspace& workspace);
 
+// The pullback of cotangents of act_dot or act' alone, of which the other is empty, added to the
+// first rows of x (2 nv + na columns) and ctrl and to params.
+void activation_pullback(const StepModel& impl, const StepInput& in, CVec act_dot_bar,
+                         CVec act_next_bar, Matrix& x, Matrix& ctrl, const ParameterBar& params,
+                         Workspace& workspace);
+
 // Activation k of act' depends on act[k] and one control alone, and no other activation on that
 // control. Calls fn(actuator, activation, control); false if it is not so.
 template <class Fn>

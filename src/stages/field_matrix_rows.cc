@@ -233,13 +233,7 @@ void FieldMatrix::single_dof_rows() {
 void FieldMatrix::contacts() {
   ContactJacobian geometry;
   for (int first = 0, n = 0; first < d_->ncon; first += n) {
-    const mjContact& lead = d_->contact[first];
-    n = 1;
-    while (first + n < d_->ncon && n < mjMAXCONPAIR &&
-           d_->contact[first + n].geom[0] == lead.geom[0] &&
-           d_->contact[first + n].geom[1] == lead.geom[1]) {
-      n++;
-    }
+    n = contacts_of_pair(d_, first);
     for (int k = 0; k < n; k++) {
       const mjContact& one = d_->contact[first + k];
       if (one.efc_address < 0) continue;

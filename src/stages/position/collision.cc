@@ -173,6 +173,16 @@ void collision_jacobian(const StageModel& impl, int first, int n, int k, Workspa
   }
 }
 
+int contacts_of_pair(const mjData* d, int first) {
+  const mjContact& lead = d->contact[first];
+  int n = 1;
+  while (first + n < d->ncon && n < mjMAXCONPAIR && d->contact[first + n].geom[0] == lead.geom[0] &&
+         d->contact[first + n].geom[1] == lead.geom[1]) {
+    n++;
+  }
+  return n;
+}
+
 void collision_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                         const ParameterBar& params, Workspace& workspace) {
   const mjModel* m = impl.mj();

@@ -27,6 +27,9 @@
 
 namespace diffmj {
 
+// The number of contacts from first on that are of the same pair of geoms: these are neighbours.
+int contacts_of_pair(const mjData* d, int first);
+
 // Contacts first to first + n - 1 of the workspace's data, all of one pair of geoms: adds wrenches
 // on their bodies to the sweep, and to geom_size, geom_pos and geom_quat.
 void collision_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,

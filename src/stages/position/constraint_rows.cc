@@ -427,14 +427,7 @@ void Rows::contact(int i, const mjContact& contact, ContactBar& out) {
 void Rows::contacts() {
   std::array<ContactBar, mjMAXCONPAIR> bar;
   for (int first = 0, n = 0; first < d_->ncon; first += n) {
-    // contacts of a pair of geoms are neighbours
-    const mjContact& lead = d_->contact[first];
-    n = 1;
-    while (first + n < d_->ncon && n < mjMAXCONPAIR &&
-           d_->contact[first + n].geom[0] == lead.geom[0] &&
-           d_->contact[first + n].geom[1] == lead.geom[1]) {
-      n++;
-    }
+    n = contacts_of_pair(d_, first);
     bool any = false;
     for (int k = 0; k < n; k++) {
       const mjContact& one = d_->contact[first + k];
