@@ -21,6 +21,7 @@
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
 #include "stages/analytic.h"
+#include "stages/evaluate_stages.h"
 #include "stages/position/collision.h"
 #include "stages/position/constraint_rows.h"
 #include "stages/position/transmission.h"

@@ -23,8 +23,7 @@ constexpr double kDifference = 1e-5;
 
 // where a pullback does not leave other stages in mjData
 bool ContinuousAdjoint::keeps_evaluations() const {
-  return tableau_->implicit() && impl_.path == GradientPath::kAnalytic &&
-         !impl_.has_surrogate_field();
+  return tableau_->implicit() && impl_.differentiation.of_stages && !impl_.has_surrogate_field();
 }
 
 // W at time t, where the step begins, without what an activation that does not move has in it

@@ -37,7 +37,7 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
                            "them out");
   }
   const bool stages = model.is_adaptive() || model.integrator() == Integrator::kRk4;
-  if (stages || model.gradient_path() == GradientPath::kDifferences) {
+  if (stages || !model.impl().differentiation.of_field) {
     throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
                            (stages
                                 ? std::string("integrator ") + integrator_name(model.integrator()) +
@@ -199,7 +199,7 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
                            " is not there with cfd, for it has no analytic pullback in this model; "
                            "leave one of them out");
   }
-  if (!cotangents.params.empty() && model.gradient_path() == GradientPath::kDifferences) {
+  if (!cotangents.params.empty() && !model.impl().differentiation.of_field) {
     const std::string& reason = model.gradient_path_reason();
     throw UnsupportedError(
         who + ": the gradient in parameters (" + cotangents.params[0] +

@@ -91,7 +91,7 @@ void jump_pullback(const ModelImpl& impl, const EventRecord& record, Matrix& x_b
   // gradient: from rest on the margin there is no term; from one side the motion has a derivative
   if (event.at_rest) return;
 
-  const bool analytic = impl.path == GradientPath::kAnalytic;
+  const bool analytic = impl.differentiation.of_stages;
   if (!analytic && params.any()) {
     throw UnsupportedError("gradients in parameters through an event (" + event.what +
                            ") need the analytic path, which this model cannot take: " +

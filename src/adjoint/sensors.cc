@@ -8,6 +8,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
+#include "stages/evaluate_stages.h"
 #include "stages/input_differences.h"
 #include "stages/position/constraint_onset.h"
 #include "stages/sensors/sensors.h"
@@ -74,7 +75,7 @@ void analytic_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec
   eigen(row_part(a_bar, 0, 0, nv)) += eigen(CVec(scratch.qacc));
   const CVec force_bar = needs.force ? CVec(scratch.force) : CVec();
   const bool noslip = constrained && has_noslip(m);
-  OracleMultipliers multipliers;
+  Multipliers multipliers;
   if (noslip) {
     if (rest.any() && needs.acceleration) {
       throw UnsupportedError(
@@ -133,7 +134,7 @@ void oracle_pullback_of_state(const ModelImpl& impl, const StepInput& in, CVec s
   if (needs.acceleration) {
     oracle_sensors_to_acceleration(impl, problem, row_part(a_bar, 0, 0, nv), workspace);
   }
-  vector_field_pullback(impl, problem, a_bar, {}, bar, workspace);
+  oracle_field_pullback(impl, problem, a_bar, {}, bar, workspace);
 }
 
 // differences of mj_forward with its sensors
@@ -170,24 +171,17 @@ void state_sensors_pullback(const ModelImpl& impl, const StepInput& in, CVec sen
                            row_part(bar.x, 0, impl.nv, impl.nv));
     return;
   }
-  switch (impl.path) {
-    case GradientPath::kAnalytic: {
-      if (!needs.oracle) {
-        analytic_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
-        break;
-      }
-      std::vector<double> analytic(sensordata_bar.size()), oracle(sensordata_bar.size());
-      split_sensors(impl.mj(), sensordata_bar, analytic, oracle);
-      oracle_pullback_of_state(impl, in, oracle, SensorNeeds(impl.mj(), oracle), bar, workspace);
-      state_sensors_pullback(impl, in, analytic, bar, workspace);
-      break;
-    }
-    case GradientPath::kOracle:
-      oracle_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
-      break;
-    case GradientPath::kDifferences:
-      differences_pullback_of_state(impl, in, sensordata_bar, bar, workspace);
-      break;
+  if (!impl.differentiation.of_field) {
+    differences_pullback_of_state(impl, in, sensordata_bar, bar, workspace);
+  } else if (!impl.differentiation.of_stages) {
+    oracle_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
+  } else if (!needs.oracle) {
+    analytic_pullback_of_state(impl, in, sensordata_bar, needs, bar, workspace);
+  } else {
+    std::vector<double> analytic(sensordata_bar.size()), oracle(sensordata_bar.size());
+    split_sensors(impl.mj(), sensordata_bar, analytic, oracle);
+    oracle_pullback_of_state(impl, in, oracle, SensorNeeds(impl.mj(), oracle), bar, workspace);
+    state_sensors_pullback(impl, in, analytic, bar, workspace);
   }
 }
 

@@ -24,6 +24,7 @@
 #include "record/input.h"
 #include "record/tape.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
@@ -366,7 +367,7 @@ CheckReport check_gradient(const Model& user_model, const RolloutInput& input,
   report.nstep = nstep;
   report.path = user_model.gradient_path();
   report.path_reason = user_model.gradient_path_reason();
-  if (report.path == GradientPath::kAnalytic) {
+  if (user_model.impl().differentiation.of_stages) {
     report.oracle_difference = compare_with_oracle(model, function, gradient);
   }
   report.features = model_features(user_model);

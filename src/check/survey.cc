@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "mj/view.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -168,7 +169,7 @@ std::vector<std::string> model_advice(const Model& model) {
                   "but it is not that of the motion as the step goes to zero; d0 = 0 makes the "
                   "onset (almost) continuous");
   }
-  if (model.gradient_path() == GradientPath::kDifferences) {
+  if (!model.impl().differentiation.of_field) {
     out.push_back("gradients are differences of mj_step because of " +
                   model.gradient_path_reason());
   }

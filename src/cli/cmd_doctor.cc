@@ -35,8 +35,7 @@ Examples:
   diffmj doctor
   diffmj doctor > report.txt)";
 
-// A body on a free joint with an arm: contacts, a limit, a servo, a muscle-like activation, a
-// sensor.
+// A body on a free joint with an arm: contacts, a limit, a servo, a filtered actuator, a sensor.
 constexpr const char* kModel = R"(
 <mujoco>
   <option timestep="0.005"/>

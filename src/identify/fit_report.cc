@@ -135,7 +135,7 @@ std::string ending(const FitResult& result) {
          (result.warning.empty() ? "" : " Warning: " + result.warning + ".");
 }
 
-std::string bent_text(const ResidualLoss& loss) {
+std::string loss_text(const ResidualLoss& loss) {
   if (loss.kind == ResidualLoss::Kind::kLinear) return "";
   return ", of which those beyond " + short_number(loss.scale) + " count less: loss " +
          residual_loss_name(loss.kind);
@@ -155,7 +155,7 @@ std::string fit_report(const Objective& training, const Objective* held_out,
                         short_number(result.history[0].loss) + " to " + short_number(result.loss) +
                         " (mean over " + std::to_string(training.nsegment()) +
                         " segments of half the weighted sum of squared residuals" +
-                        bent_text(training.loss()) + ").");
+                        loss_text(training.loss()) + ").");
   for (const std::string& note : report.notes) out += html_paragraph(note, "note");
 
   out += "<h2>Values</h2>\n" + values_table(family, start, bounds, result, uncertainty);

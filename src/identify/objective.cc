@@ -31,9 +31,9 @@ double loss_of(const Model& model, const Segment& segment, const Trajectory& t,
       const size_t row = at(i) * at(target.nweight);
       for (size_t j = 0; j < bar.size(); j++) {
         const double weight = target.weights[row + j], x = std::sqrt(weight) * r[k][row + j];
-        const BentResidual bent = bend(kind, x);
-        loss += 0.5 * bent.value * bent.value;
-        bar[j] = std::sqrt(weight) * bent.slope * bent.value;
+        const RobustResidual y = robust_residual(kind, x);
+        loss += 0.5 * y.value * y.value;
+        bar[j] = std::sqrt(weight) * y.slope * y.value;
       }
       if (cotangents) cotangents->add(target, i, r[k].data() + row, bar.data());
     }

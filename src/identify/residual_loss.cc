@@ -23,7 +23,7 @@ ResidualLoss::Kind residual_loss_from_name(const std::string& name) {
 
 const char* residual_loss_name(ResidualLoss::Kind kind) { return name_of(kNames, kind); }
 
-BentResidual bend(const ResidualLoss& loss, double r) {
+RobustResidual robust_residual(const ResidualLoss& loss, double r) {
   const double u = (r / loss.scale) * (r / loss.scale);
   double ratio = 1, rate = 1;  // ρ(u)/u, ρ'(u)
   switch (loss.kind) {

@@ -7,10 +7,10 @@
 namespace diffmj {
 
 // y = r √(ρ(u)/u), u = r²/s², so that ½ y² = ½ s² ρ(u), and dy/dr = ρ'(u) / √(ρ(u)/u).
-struct BentResidual {
+struct RobustResidual {
   double value, slope;
 };
-BentResidual bend(const ResidualLoss& loss, double r);
+RobustResidual robust_residual(const ResidualLoss& loss, double r);
 
 }  // namespace diffmj
 

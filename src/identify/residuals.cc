@@ -14,6 +14,7 @@
 #include "identify/residual_loss.h"
 #include "identify/segment_loss.h"
 #include "linearize/observation.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -40,7 +41,7 @@ std::vector<Place> places_of(const Segment& segment) {
 
 // Steps whose derivatives rollout_pushforward gives in parameters, too.
 bool pushes_forward(const Model& model) {
-  return !model.is_adaptive() && model.gradient_path() != GradientPath::kDifferences;
+  return !model.is_adaptive() && model.impl().differentiation.of_field;
 }
 
 // q ⊕ u as a function of u: what u receives from the tangent at q ⊕ u
@@ -89,7 +90,7 @@ class SegmentResiduals {
       const Place& p = places_[k];
       const Target& x = segment_.targets[at(p.target)];
       const size_t i = at(p.row * x.nweight + p.number);
-      out[k] = bend(loss_, std::sqrt(x.weights[i]) * residuals_[at(p.target)][i]).value;
+      out[k] = robust_residual(loss_, std::sqrt(x.weights[i]) * residuals_[at(p.target)][i]).value;
     }
     return true;
   }
@@ -114,7 +115,7 @@ class SegmentResiduals {
     r_bar.assign(at(x.nweight), 0);
     const double* r = residuals_[at(place.target)].data() + row;
     const double root = std::sqrt(x.weights[row + at(place.number)]);
-    r_bar[at(place.number)] = root * bend(loss_, root * r[place.number]).slope;
+    r_bar[at(place.number)] = root * robust_residual(loss_, root * r[place.number]).slope;
     bars.clear();
     bars.add(x, place.row, r, r_bar.data());
   }

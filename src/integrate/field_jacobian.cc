@@ -16,8 +16,7 @@ namespace diffmj {
 FieldJacobian::FieldJacobian(const StepModel& impl)
     : impl_(impl),
       diagonal_(for_each_activation(impl.mj(), [](int, int, int) {})),
-      has_matrices_(impl.path == GradientPath::kAnalytic && diagonal_ &&
-                    FieldMatrix::obstacle(impl).empty()) {
+      has_matrices_(diagonal_ && FieldMatrix::obstacle(impl).empty()) {
   const int width = 2 * impl.nv + impl.na + impl.nu;
   a.setZero(impl.nv, width);
   act_dot.setZero(impl.na, width);
@@ -90,7 +89,7 @@ void FieldJacobian::by_rows(const StepInput& in, CVec qacc, int nefc, Workspace&
   a_bar_.topRows(nv).setIdentity();
   act_dot_bar_.setZero(nrow, na);
   act_dot_bar_.bottomRows(na).setIdentity();
-  OracleMultipliers multipliers;
+  Multipliers multipliers;
   if (na > 0) multipliers.act_dot_bar = &act_dot_bar_;
   field_pullback(impl_, {.in = in, .qacc = qacc, .nefc = nefc}, a_bar_, multipliers,
                  {rows_x_, rows_ctrl_, rows_qfrc_, rows_xfrc_}, workspace);

@@ -19,10 +19,25 @@ void solve_mass(const StepModel& impl, const Matrix& a_bar, Matrix& mu, Workspac
   }
 }
 
-// by the pullbacks of the stages
+// What the pullback reads, where it is not there yet. A surrogate field is evaluated in place of F.
+void evaluate_point(const StepModel& impl, const FieldPoint& at, bool constrained,
+                    Workspace& workspace) {
+  if (impl.has_surrogate_field()) return;
+  if (!at.evaluated) {
+    vector_field_evaluate(impl, at.in, at.qacc, constrained, workspace);
+    if (!constrained) metric_factorize(impl, workspace);
+  } else if (constrained) {
+    solution_factorize(impl, at.qacc, workspace);
+  }
+}
+
+}  // namespace
+
 void analytic_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
-                             OracleMultipliers multipliers, const VectorFieldBar& bar,
+                             const Multipliers& given, const VectorFieldBar& bar,
                              Workspace& workspace) {
+  evaluate_point(impl, at, at.nefc > 0, workspace);
+  Multipliers multipliers = given;
   // gradient: with contacts from distance, or of smooth colliders in the backward pass, the
   // derivative of F̃ in place of that of F
   const ColliderScope scope(impl.backward_collider());
@@ -63,27 +78,11 @@ void analytic_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix
                           lambda, multipliers, bar, workspace);
 }
 
-}  // namespace
-
-void field_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
-                    const OracleMultipliers& multipliers, const VectorFieldBar& bar,
-                    Workspace& workspace) {
-  const bool analytic = impl.path == GradientPath::kAnalytic;
-  // the oracle always reads H
-  const bool constrained = !analytic || at.nefc > 0;
-  if (impl.has_surrogate_field()) {
-    // evaluated in place of F
-  } else if (!at.evaluated) {
-    vector_field_evaluate(impl, at.in, at.qacc, constrained, workspace);
-    if (!constrained) metric_factorize(impl, workspace);
-  } else if (constrained) {
-    solution_factorize(impl, at.qacc, workspace);
-  }
-  if (analytic) {
-    analytic_point_pullback(impl, at, a_bar, multipliers, bar, workspace);
-    return;
-  }
-  vector_field_pullback(impl,
+void oracle_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
+                           const Multipliers& multipliers, const VectorFieldBar& bar,
+                           Workspace& workspace) {
+  evaluate_point(impl, at, true, workspace);  // H is read in any case
+  oracle_field_pullback(impl,
                         {.in = at.in,
                          .qacc = at.qacc,
                          .F = {},
@@ -91,6 +90,12 @@ void field_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
                          .act_dot_from = at.act_dot_from,
                          .act_next = multipliers.act_next_bar != nullptr},
                         a_bar, multipliers, bar, workspace);
+}
+
+void field_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
+                    const Multipliers& multipliers, const VectorFieldBar& bar,
+                    Workspace& workspace) {
+  impl.differentiation.field_pullback(impl, at, a_bar, multipliers, bar, workspace);
 }
 
 }  // namespace diffmj

@@ -20,8 +20,17 @@ struct FieldPoint {
 // a, act_dot = F(x, u): adds to bar what the state and the inputs receive of a_bar, which is used
 // up, and of the multipliers. Evaluates what it reads, unless that is there.
 void field_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
-                    const OracleMultipliers& multipliers, const VectorFieldBar& bar,
+                    const Multipliers& multipliers, const VectorFieldBar& bar,
                     Workspace& workspace);
+
+// What it does on the gradient paths that have one (setup/differentiation.cc): by the pullbacks of
+// the stages, and by the oracle.
+void analytic_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
+                             const Multipliers& multipliers, const VectorFieldBar& bar,
+                             Workspace& workspace);
+void oracle_point_pullback(const StepModel& impl, const FieldPoint& at, Matrix& a_bar,
+                           const Multipliers& multipliers, const VectorFieldBar& bar,
+                           Workspace& workspace);
 
 }  // namespace diffmj
 

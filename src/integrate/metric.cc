@@ -3,7 +3,6 @@
 #include "mj/call.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/inverse_dynamics.h"
-#include "stages/oracle.h"
 #include "stages/velocity/passive.h"
 
 // Exported by libmujoco, which mj_implicit calls first: derivatives of the smooth forces by qvel

@@ -14,6 +14,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/evaluate_stages.h"
 #include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
@@ -127,7 +128,7 @@ void cfd_rk4_step(const StepModel& impl, const StepInput& in, Workspace& workspa
   d->time = in.time + h;
 }
 
-void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
+void rk4_step_pullback(const StepModel& impl, const StepInput& in, CVec, StepBar& bar,
                        Workspace& workspace) {
   const mjModel* m = impl.mj();
   const int na = impl.na;
@@ -145,7 +146,7 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
     for (size_t i = 0; i < kStages; i++)
       add_scaled(act_dot, kRk4.b[i], workspace.stages[i].act_dot);
     workspace.step.act_next_bar = bar.next.rightCols(na);
-    if (impl.path == GradientPath::kAnalytic && !has_controllers(m)) {
+    if (impl.differentiation.of_stages && !has_controllers(m)) {
       next_activation_pullback(m, in.act, act_dot, workspace.step.act_next_bar, bar.x.rightCols(na),
                                act_dot_bar);
     } else {
@@ -161,7 +162,7 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
 
   const auto field = [&](size_t i, Workspace::Stage& stage) {
     const bool activation_stage = na > 0 && i == kRk4ActivationStage;
-    OracleMultipliers multipliers;
+    Multipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
     if (activation_stage) multipliers.act_next_bar = &workspace.step.act_next_bar;
     const bool own_field = !impl.has_surrogate_field();

@@ -411,7 +411,7 @@ void RungeKutta::pullback(StepBar& bar) {
 
 void RungeKutta::field_pullback(double time, Stage& at, const VectorFieldBar& bar, bool evaluated) {
   const StepInput in = input_at(time, at);
-  OracleMultipliers multipliers;
+  Multipliers multipliers;
   if (impl_.na > 0) multipliers.act_dot_bar = &at.act_dot_bar;
   diffmj::field_pullback(impl_,
                          {.in = in, .qacc = at.qacc, .nefc = at.nefc, .evaluated = evaluated},

@@ -7,6 +7,7 @@
 #include "mj/call.h"
 #include "stages/acceleration/actuation.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/evaluate_stages.h"
 #include "stages/oracle.h"
 #include "stages/surrogate_field.h"
 

@@ -9,6 +9,7 @@
 #include "mj/collider.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
+#include "stages/evaluate_stages.h"
 #include "stages/input_differences.h"
 #include "stages/sensors/sensors.h"
 #include "stages/surrogate_field.h"
@@ -115,8 +116,7 @@ void solve_step_lambda(const StepModel& impl, bool implicit, bool noslip, bool s
 }  // namespace
 
 bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar) {
-  if (impl.path != GradientPath::kAnalytic || impl.tableau ||
-      impl.mj()->opt.integrator == mjINT_RK4) {
+  if (!impl.differentiation.of_stages || impl.tableau || impl.mj()->opt.integrator == mjINT_RK4) {
     return false;
   }
   // there a of the backward pass is not that of the sensors
@@ -126,7 +126,7 @@ bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar) {
 }
 
 bool step_takes_poses(const StepModel& impl) {
-  return impl.path == GradientPath::kAnalytic && !impl.tableau &&
+  return impl.differentiation.of_stages && !impl.tableau &&
          impl.mj()->opt.integrator != mjINT_RK4 && !impl.has_surrogate_field();
 }
 
@@ -141,15 +141,7 @@ void StepBar::resize(const StepModel& impl, int ncotangent, bool xfrc) {
 
 void step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                    Workspace& workspace) {
-  if (impl.path == GradientPath::kDifferences) {
-    step_differences_pullback(impl, in, bar, workspace);
-  } else if (impl.mj()->opt.integrator == mjINT_RK4) {
-    rk4_step_pullback(impl, in, bar, workspace);
-  } else if (impl.path == GradientPath::kAnalytic) {
-    analytic_step_pullback(impl, in, qacc, bar, workspace);
-  } else {
-    one_stage_step_pullback(impl, in, qacc, bar, workspace);
-  }
+  impl.differentiation.step_pullback(impl, in, qacc, bar, workspace);
 }
 
 void cfd_step(const StepModel& impl, const StepInput& in, Workspace& workspace) {
@@ -213,7 +205,7 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
   }
   if (constrained) solve_step_lambda(impl, implicit, noslip, needs.any, force_bar, workspace);
 
-  OracleMultipliers multipliers;
+  Multipliers multipliers;
   if (implicit || noslip) multipliers.mu = &mu;
   if (implicit) multipliers.b_bar = &b_bar;
   if (impl.na > 0) {
@@ -237,8 +229,8 @@ void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qac
       {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params, bar.row_params}, workspace);
 }
 
-void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
-                             Workspace& workspace) {
+void oracle_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                          Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
   const int nv = impl.nv;
@@ -268,7 +260,7 @@ void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qa
 
   // Mhat b = M a
   OracleProblem problem{.in = in, .qacc = qacc, .F = {}, .act_from = {}, .act_dot_from = {}};
-  OracleMultipliers multipliers;
+  Multipliers multipliers;
   if (implicit) {
     metric_pullback(impl, b_bar, workspace.step.mu, workspace);
     a_bar.resize(ncotangent, nv);
@@ -298,12 +290,12 @@ void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qa
       constraint_force_to_acceleration(m, d, bar.efc_force, row_part(a_bar, 0, 0, nv), workspace);
     }
   }
-  vector_field_pullback(impl, problem, a_bar, multipliers,
+  oracle_field_pullback(impl, problem, a_bar, multipliers,
                         {bar.x, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                         workspace);
 }
 
-void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
+void differences_step_pullback(const StepModel& impl, const StepInput& in, CVec, StepBar& bar,
                                Workspace& workspace) {
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();

@@ -59,13 +59,17 @@ bool step_takes_sensors(const StepModel& impl, CVec sensordata_bar);
 // StepBar::poses likewise; the poses that the step needs anyway serve both.
 bool step_takes_poses(const StepModel& impl);
 
-// The paths it chooses from.
+// What it does on each of the gradient paths (setup/differentiation.cc).
 void analytic_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                             Workspace& workspace);
-void one_stage_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
-                             Workspace& workspace);
-void rk4_step_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
+void oracle_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                          Workspace& workspace);
+void rk4_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
                        Workspace& workspace);
+// Differences of mj_step itself, with the solver at machine precision: for models whose solution is
+// not a root of inverse dynamics.
+void differences_step_pullback(const StepModel& impl, const StepInput& in, CVec qacc, StepBar& bar,
+                               Workspace& workspace);
 
 // Runs the stages of RK4 again, from the warm start they had: mj_step keeps only the last of them.
 // Each leaves its state, solution and slope in workspace.stages, and its stages in an mjData of its
@@ -74,10 +78,6 @@ void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace
 // What stage i of them reads.
 StepInput rk4_stage_input(const StepModel& impl, const StepInput& in, size_t i,
                           const Workspace& workspace);
-// Differences of mj_step itself, with the solver at machine precision: for models whose solution is
-// not a root of inverse dynamics.
-void step_differences_pullback(const StepModel& impl, const StepInput& in, StepBar& bar,
-                               Workspace& workspace);
 
 }  // namespace diffmj
 

@@ -156,14 +156,13 @@ void step_jacobian(const StepModel& impl, const StepInput& in, CVec qacc,
   const mjModel* m = impl.mj();
   const int nv = impl.nv, na = impl.na;
   out.resize(impl, columns);
-  const bool one_evaluation = impl.path == GradientPath::kAnalytic &&
-                              m->opt.integrator != mjINT_RK4 &&
+  const bool one_evaluation = impl.differentiation.of_stages && m->opt.integrator != mjINT_RK4 &&
                               for_each_activation(m, [](int, int, int) {}) &&
                               !oracle_parameters(m, columns.bar(out.P.data())).any();
-  const bool rk4_matrices =
-      impl.path == GradientPath::kAnalytic && m->opt.integrator == mjINT_RK4 &&
-      !impl.has_surrogate_field() && columns.size() == 0 && !options.by_rows &&
-      for_each_activation(m, [](int, int, int) {}) && FieldMatrix::obstacle(impl).empty();
+  const bool rk4_matrices = m->opt.integrator == mjINT_RK4 && !impl.has_surrogate_field() &&
+                            columns.size() == 0 && !options.by_rows &&
+                            for_each_activation(m, [](int, int, int) {}) &&
+                            FieldMatrix::obstacle(impl).empty();
   if (rk4_matrices) {
     rk4_jacobian(impl, in, options, out, workspace);
     return;

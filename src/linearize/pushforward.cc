@@ -10,6 +10,7 @@
 #include "linearize/jacobians.h"
 #include "mj/call.h"
 #include "mj/callbacks.h"
+#include "setup/model_impl.h"
 
 namespace diffmj {
 namespace {
@@ -48,7 +49,7 @@ void require_tangents(const Model& model, const Trajectory& t, const Tangents& x
                            " is unavailable where steps are adaptive; use rollout_pullback, or "
                            "Euler, implicit, implicitfast or RK4");
   }
-  if (model.gradient_path() == GradientPath::kDifferences) {
+  if (!model.impl().differentiation.of_field) {
     throw UnsupportedError(std::string(kWho) + ": the tangent of " + x.params.begin()->first +
                            " is unavailable for models whose steps are differentiated by "
                            "differences: " +

@@ -5,10 +5,11 @@
 #include "record/input.h"
 #include "record/tape.h"
 #include "record/trajectory.h"
+#include "setup/model_impl.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
-#include "stages/oracle.h"
+#include "stages/evaluate_stages.h"
 #include "stages/surrogate_field.h"
 #include "stages/vector_field.h"
 
@@ -24,7 +25,7 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   }
   // the same that backward refuses
   const bool rk4 = model.integrator() == Integrator::kRk4;
-  if (rk4 || model.gradient_path() == GradientPath::kDifferences) {
+  if (rk4 || !model.impl().differentiation.of_field) {
     const std::string& reason = model.gradient_path_reason();
     throw UnsupportedError(std::string("constraint_forces: not there with ") +
                            (rk4 ? "integrator RK4, whose step has four sets of forces"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "record/tape.h"
+#include "setup/model_impl.h"
 #include "stages/position/tendon.h"
 
 namespace diffmj {
@@ -12,8 +13,7 @@ constexpr double kMostKept = 256e6;  // bytes, of tendons and of contacts each
 
 // RK4 has four stages, of which mj_step leaves the last
 bool is_of_one_stage(const Model& model) {
-  return model.gradient_path() == GradientPath::kAnalytic &&
-         model.mj()->opt.integrator != mjINT_RK4;
+  return model.impl().differentiation.of_stages && model.mj()->opt.integrator != mjINT_RK4;
 }
 
 double tendon_bytes(const Model& model, int nstep) {

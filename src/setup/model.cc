@@ -100,7 +100,7 @@ const ModelOptions& Model::options() const { return impl_->options; }
 bool Model::is_adaptive() const { return impl_->tableau != nullptr; }
 double Model::interval() const { return impl_->interval; }
 
-GradientPath Model::gradient_path() const { return impl_->path; }
+GradientPath Model::gradient_path() const { return impl_->differentiation.path; }
 const std::string& Model::gradient_path_reason() const { return impl_->path_reason; }
 double Model::muscle_smoothing() const { return impl_->muscle_smoothing; }
 const std::string& Model::collisions_notice() const { return impl_->collisions_notice; }

@@ -6,6 +6,7 @@
 #include "integrate/tableau.h"
 #include "mj/names.h"
 #include "mj/view.h"
+#include "setup/differentiation.h"
 #include "setup/step_method.h"
 #include "setup/workspace_lease.h"
 #include "stages/analytic.h"
@@ -55,7 +56,7 @@ void ModelImpl::choose_path() {
     path_reason = element_name(m, mjOBJ_FLEX, 0) +
                   " with an implicit integrator and CG: its stiffness enters the solver's metric";
   }
-  path = options.gradient_path;
+  GradientPath path = options.gradient_path;
   if (!path_reason.empty()) {
     path = GradientPath::kDifferences;
   } else if (path == GradientPath::kAnalytic) {
@@ -83,6 +84,7 @@ void ModelImpl::choose_path() {
                            ", and fallback is off: allow it (fallback = true), or "
                            "take the feature out of the model");
   }
+  differentiation = differentiation_by(path, m);
 }
 
 void ModelImpl::choose_cfd() {
@@ -92,7 +94,7 @@ void ModelImpl::choose_cfd() {
         "cfd has no no-slip pass, and this model has one (option noslip_iterations = " +
         std::to_string(mj()->opt.noslip_iterations) + "); set it to 0, or leave cfd out");
   }
-  if (path != GradientPath::kAnalytic) {
+  if (!differentiation.of_stages) {
     throw UnsupportedError("cfd needs the gradient path 'analytic', and this model " +
                            (path_reason.empty() ? std::string("was requested to take another")
                                                 : "cannot take it: " + path_reason) +
@@ -123,7 +125,7 @@ void ModelImpl::require_onset() const {
 void ModelImpl::choose_collider(const ModelImpl* base) {
   const CollisionOptions& o = options.collisions;
   if (o.mode == Collisions::kMujoco) return;
-  if (o.mode != Collisions::kSmooth && path != GradientPath::kAnalytic) {
+  if (o.mode != Collisions::kSmooth && !differentiation.of_stages) {
     throw UnsupportedError(std::string("collisions ") + collisions_name(o.mode) +
                            " needs the gradient path 'analytic', and this model " +
                            (path_reason.empty() ? std::string("was requested to take another")

@@ -201,7 +201,7 @@ void projections_pullback(const StageModel& impl, CVec mu, Vec qpos_bar, const P
 // One cotangent, through all stages.
 class CotangentSweep {
  public:
-  CotangentSweep(const StageModel& impl, const AnalyticProblem& problem, const OracleMultipliers& w,
+  CotangentSweep(const StageModel& impl, const AnalyticProblem& problem, const Multipliers& w,
                  Eigen::Index row, Matrix& x_bar, Matrix& ctrl_bar, const ParameterBar& params,
                  Workspace& workspace)
       : impl_(impl),
@@ -346,7 +346,7 @@ class CotangentSweep {
   const mjModel* m_;
   mjData* d_;
   const AnalyticProblem& problem_;
-  const OracleMultipliers& w_;
+  const Multipliers& w_;
   const Eigen::Index row_;
   Matrix &x_bar_, &ctrl_bar_;
   const ParameterBar& params_;
@@ -433,9 +433,9 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
   });
 }
 
-void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem,
-                       const OracleMultipliers& w, Matrix& x_bar, Matrix& ctrl_bar,
-                       std::span<const ParameterBar> params_of, Workspace& workspace) {
+void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem, const Multipliers& w,
+                       Matrix& x_bar, Matrix& ctrl_bar, std::span<const ParameterBar> params_of,
+                       Workspace& workspace) {
   for (Eigen::Index row = 0; row < x_bar.rows(); row++) {
     const ParameterBar& params = params_of[params_of.size() == 1 ? 0 : static_cast<size_t>(row)];
     CotangentSweep(impl, problem, w, row, x_bar, ctrl_bar, params, workspace).run();

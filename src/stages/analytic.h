@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "stages/oracle.h"
+#include "stages/multipliers.h"
 #include "stages/stage_model.h"
 #include "stages/step_input.h"
 #include "stages/workspace.h"
@@ -54,7 +54,7 @@ struct AnalyticProblem {
 // cotangent or one for all of them. multipliers.b_bar is not read; multipliers.mu may be
 // multipliers.lambda.
 void analytic_pullback(const StageModel& impl, const AnalyticProblem& problem,
-                       const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
+                       const Multipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                        std::span<const ParameterBar> params, Workspace& workspace);
 
 // The fields in params that analytic_pullback, or sensors_pullback of sensor_bar, does not serve

@@ -70,7 +70,7 @@ std::string FieldMatrix::obstacle(const StageModel& impl, const ParameterColumns
   for (const ParameterField* field : columns.fields()) {
     if (implicit || parameters_per_actuator(m, field->id) == 0) return field->name;
   }
-  if (impl.path != GradientPath::kAnalytic) return "the gradient path";
+  if (!impl.differentiation.of_stages) return "the gradient path";
   if (has_noslip(m)) return "a no-slip pass";
   if (diagonal_is_exact(m)) return "diagexact";
   if (passive_enabled(m) && (m->opt.density > 0 || m->opt.viscosity > 0)) return "a fluid";

@@ -8,13 +8,15 @@
 //   act_dot(z), act_next(z)
 //
 // and their differences along every tangent direction are contracted with the multipliers of one or
-// more cotangents. It supports whatever MuJoCo does and shares no code with analytic pullbacks.
+// more cotangents. It supports whatever MuJoCo does. What it shares
+// with the analytic pullbacks is listed in docs/pipeline.md.
 #ifndef DIFFMJ_STAGES_ORACLE_H_
 #define DIFFMJ_STAGES_ORACLE_H_
 
 #include <Eigen/Core>
 
 #include "mj/view.h"
+#include "stages/multipliers.h"
 #include "stages/stage_model.h"
 #include "stages/step_input.h"
 #include "stages/workspace.h"
@@ -36,28 +38,15 @@ struct OracleProblem {
   CVec sensor_bar = {};  // nsensordata: cotangent of the sensors at a; empty: 0
 };
 
-// One row per cotangent; a null pointer is zero.
-struct OracleMultipliers {
-  const Matrix* lambda = nullptr;        // of -g,       nv
-  const Matrix* mu = nullptr;            // of M a,      nv
-  const Matrix* b_bar = nullptr;         // of b,        nv
-  const Matrix* act_dot_bar = nullptr;   // of act_dot,  na
-  const Matrix* act_next_bar = nullptr;  // of act_next, na
-};
-
-// Runs the position, velocity and actuation stages at the input and leaves them in the workspace's
-// mjData.
-void evaluate_stages(const StageModel& impl, const StepInput& in, Workspace& workspace);
-
 // Adds to x_bar (2 nv + na) and ctrl_bar (nu), one row per cotangent. The stages must have been
 // evaluated at problem.in and the zones decided (newton_factorize); the stages are not afterwards.
 void oracle_pullback(const StageModel& impl, const OracleProblem& problem,
-                     const OracleMultipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
+                     const Multipliers& multipliers, Matrix& x_bar, Matrix& ctrl_bar,
                      Workspace& workspace);
 
 // The same for parameters, of one cotangent: differences in every entry of the fields in params.
 void oracle_parameters_pullback(const StageModel& impl, const OracleProblem& problem,
-                                const OracleMultipliers& multipliers, const ParameterBar& params,
+                                const Multipliers& multipliers, const ParameterBar& params,
                                 Workspace& workspace);
 
 // What a receives of problem.sensor_bar: adds to a_bar (nv). The stages must have been evaluated at
@@ -74,11 +63,6 @@ void oracle_linearize(const StageModel& impl, const OracleProblem& problem, Work
 // x_dot: 2 nv + na; sets a_dot (nv) and act_dot_dot (na).
 void oracle_pushforward(const StageModel& impl, const OracleProblem& problem, CVec x_dot, Vec a_dot,
                         Vec act_dot_dot, Workspace& workspace);
-
-// The integrator's answer to a force: b with v' = v + h b, and the next activations; the state in
-// the workspace's mjData, whose stages must have been evaluated, is left as it was.
-void advance_with_force(const StageModel& impl, const mjModel* m, CVec F, Eigen::VectorXd& b,
-                        Eigen::VectorXd& act_next, Workspace& workspace);
 
 // act_next as a function of act and act_dot alone (exact filters, clamping, wrapping): adds to
 // act_bar and act_dot_bar. d must hold the stages.

@@ -9,6 +9,7 @@
 #include "diffmj/model.h"
 #include "mj/collider.h"
 #include "model/compiled_model.h"
+#include "stages/differentiation.h"
 
 namespace diffmj {
 
@@ -18,8 +19,8 @@ class SmoothCollider;  // stages/position/collision/smooth.h
 class StageModel : public CompiledModel {
  public:
   const ModelOptions options;  // as they were asked for
-  GradientPath path = GradientPath::kAnalytic;
-  std::string path_reason;
+  Differentiation differentiation;
+  std::string path_reason;        // why it is not the path that was asked for; empty: it is
   const double muscle_smoothing;  // as in options
   // Names the pairs of shapes that have no smooth collider but were asked to; empty if there are
   // none.

@@ -10,6 +10,8 @@
 #include "stages/acceleration/constraint_projection.h"
 #include "stages/acceleration/constraint_solve.h"
 #include "stages/acceleration/noslip.h"
+#include "stages/analytic.h"
+#include "stages/evaluate_stages.h"
 #include "stages/position/constraint_onset.h"
 #include "stages/surrogate_field.h"
 
@@ -39,7 +41,7 @@ void applied_forces_pullback(const StageModel& impl, const Matrix& lambda,
 // What vector_field_pullback does with a no-slip pass, whose stages and solution are in the
 // workspace.
 void noslip_oracle_pullback(const StageModel& impl, const OracleProblem& problem,
-                            const Matrix& a_bar, const OracleMultipliers& multipliers,
+                            const Matrix& a_bar, const Multipliers& multipliers,
                             const VectorFieldBar& bar, Workspace& workspace) {
   const mjModel* m = impl.mj();
   mjData* d = workspace.data.get();
@@ -78,11 +80,11 @@ void noslip_oracle_pullback(const StageModel& impl, const OracleProblem& problem
       return &to;
     };
     Matrix b_bar, act_dot_bar, act_next_bar;
-    const OracleMultipliers of_one{.lambda = &lambda,
-                                   .mu = &mu,
-                                   .b_bar = row(multipliers.b_bar, b_bar),
-                                   .act_dot_bar = row(multipliers.act_dot_bar, act_dot_bar),
-                                   .act_next_bar = row(multipliers.act_next_bar, act_next_bar)};
+    const Multipliers of_one{.lambda = &lambda,
+                             .mu = &mu,
+                             .b_bar = row(multipliers.b_bar, b_bar),
+                             .act_dot_bar = row(multipliers.act_dot_bar, act_dot_bar),
+                             .act_next_bar = row(multipliers.act_next_bar, act_next_bar)};
     Matrix x = bar.x.row(c), ctrl = bar.ctrl.row(c), qfrc = bar.qfrc_applied.row(c),
            xfrc = bar.xfrc_applied.row(c);
     applied_forces_pullback(impl, lambda, {x, ctrl, qfrc, xfrc}, workspace);
@@ -142,11 +144,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
 
 void vector_field_evaluate(const StageModel& impl, const StepInput& in, CVec qacc, bool constrained,
                            Workspace& workspace) {
-  if (impl.path == GradientPath::kAnalytic) {
-    evaluate_analytic(impl, in, constrained, workspace);
-  } else {
-    evaluate_stages(impl, in, workspace);
-  }
+  impl.differentiation.evaluate(impl, in, constrained, workspace);
   if (constrained) solution_factorize(impl, qacc, workspace);
 }
 
@@ -176,9 +174,9 @@ void solve_lambda(const StageModel& impl, const Matrix& a_bar, Matrix& lambda,
   }
 }
 
-void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
-                           const Matrix& a_bar, OracleMultipliers multipliers,
-                           const VectorFieldBar& bar, Workspace& workspace) {
+void oracle_field_pullback(const StageModel& impl, const OracleProblem& problem,
+                           const Matrix& a_bar, Multipliers multipliers, const VectorFieldBar& bar,
+                           Workspace& workspace) {
   if (has_noslip(impl.mj()) && workspace.data->nefc > 0) {
     noslip_oracle_pullback(impl, problem, a_bar, multipliers, bar, workspace);
     return;
@@ -192,7 +190,7 @@ void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
 }
 
 void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& problem,
-                             const Matrix& lambda, OracleMultipliers multipliers,
+                             const Matrix& lambda, Multipliers multipliers,
                              const VectorFieldBar& bar, Workspace& workspace) {
   multipliers.lambda = &lambda;
   applied_forces_pullback(impl, lambda, bar, workspace);

@@ -52,14 +52,14 @@ void solution_factorize(const StageModel& impl, CVec qacc, Workspace& workspace)
 
 // Solves H λ = a_bar for every row of a_bar and adds what each input receives, by the oracle.
 // multipliers.lambda is set here, the others are handed on.
-void vector_field_pullback(const StageModel& impl, const OracleProblem& problem,
-                           const Matrix& a_bar, OracleMultipliers multipliers,
-                           const VectorFieldBar& bar, Workspace& workspace);
+void oracle_field_pullback(const StageModel& impl, const OracleProblem& problem,
+                           const Matrix& a_bar, Multipliers multipliers, const VectorFieldBar& bar,
+                           Workspace& workspace);
 
 // The same by the analytic stages, λ given: of H λ = a_bar, or λ = μ where no constraint acts
 // (docs/derivations/steps.md, eq. 10).
 void analytic_field_pullback(const StageModel& impl, const AnalyticProblem& problem,
-                             const Matrix& lambda, OracleMultipliers multipliers,
+                             const Matrix& lambda, Multipliers multipliers,
                              const VectorFieldBar& bar, Workspace& workspace);
 
 // H λ = a_bar, every row.

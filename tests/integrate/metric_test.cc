@@ -9,7 +9,7 @@
 #include "harness/tolerances.h"
 #include "setup/model_impl.h"
 #include "stages/analytic.h"
-#include "stages/oracle.h"
+#include "stages/evaluate_stages.h"
 
 namespace diffmj {
 namespace {

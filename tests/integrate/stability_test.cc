@@ -12,6 +12,7 @@
 #include "record/input.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/evaluate_stages.h"
 #include "stages/oracle.h"
 
 namespace diffmj {
@@ -211,7 +212,7 @@ TEST_P(StabilityZoo, FarFromTheLimitFewProductsSayThatItIsFar) {
 
 TEST_P(StabilityZoo, ALookAllocatesNothing) {
   Field field(scene);
-  if (field.impl.path != GradientPath::kAnalytic) return;
+  if (!field.impl.differentiation.of_stages) return;
   Stability stability(field.impl, *field.workspace);
   stability.look(1, field.start, field.in);
   stability.look(1, field.start, field.in);  // sizes the scratch of rows that come and go

@@ -132,3 +132,20 @@ def test_the_umbrella_header_includes_every_public_header():
     for i, name in enumerate(included):
         needed = re.findall(r'#include "diffmj/(\w+\.h)"', (folder / name).read_text())
         assert set(needed) <= set(included[:i]), name
+
+
+def test_the_gradient_path_is_chosen_once():
+    """Options have its name, setup chooses it, check compares two of them, the surface reports it."""
+    asks = {
+        str(file.relative_to(ROOT / "src"))
+        for file in (ROOT / "src").rglob("*.[hc]*")
+        if re.search(r"GradientPath::k|gradient_path\(\) [!=]=", file.read_text())
+    }
+    assert asks == {
+        "check/check.cc",
+        "cli/cmd_check.cc",
+        "model/option_names.cc",
+        "setup/differentiation.cc",
+        "setup/model_impl.cc",
+        "stages/differentiation.h",
+    }

@@ -10,6 +10,7 @@
 #include "setup/model_impl.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
+#include "stages/evaluate_stages.h"
 
 namespace diffmj {
 namespace {
@@ -80,9 +81,9 @@ Operation vector_field_operation(const Scene& scene) {
             OracleProblem problem;
             problem.in = a.input();
             problem.qacc = qacc;
-            OracleMultipliers multipliers;
+            Multipliers multipliers;
             multipliers.act_dot_bar = &act_dot_bar;
-            vector_field_pullback(model->impl(), problem, a_bar, multipliers,
+            oracle_field_pullback(model->impl(), problem, a_bar, multipliers,
                                   {x_bar, ctrl_bar, qfrc_bar, xfrc_bar}, *workspace);
             size_t i = 0;
             for (const Matrix* bar : {&x_bar, &ctrl_bar, &qfrc_bar, &xfrc_bar}) {

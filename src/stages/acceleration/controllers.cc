@@ -9,7 +9,7 @@
 
 #include "mj/call.h"
 #include "stages/acceleration/actuation_internal.h"
-#include "stages/oracle.h"
+#include "stages/evaluate_stages.h"
 #include "stages/position/transmission.h"
 #include "stages/probes.h"
 

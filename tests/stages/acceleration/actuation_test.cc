@@ -6,7 +6,7 @@
 #include "harness/stage_fixture.h"
 #include "harness/tolerances.h"
 #include "setup/model_impl.h"
-#include "stages/oracle.h"
+#include "stages/evaluate_stages.h"
 #include "stages/position/transmission.h"
 #include "stages/velocity/passive.h"
 

@@ -10,7 +10,7 @@
 #include "record/input.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
-#include "stages/oracle.h"
+#include "stages/evaluate_stages.h"
 #include "stages/surrogate_field.h"
 
 namespace diffmj {

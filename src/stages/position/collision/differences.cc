@@ -13,22 +13,23 @@
 namespace diffmj {
 namespace {
 
-// a step is straight if its two sides differ by less than this, relative
-constexpr double kBent = 1e-3, kCurvedBent = 0.1;
-constexpr double kOther = 1;  // a step to other contacts is more bent than any to the same
+// a step is linear if its two sides differ by less than this, relative
+constexpr double kNonlinearity = 1e-3, kCurvedNonlinearity = 0.1;
+constexpr double kOther = 1;  // a step to other contacts is less linear than any to the same
 
 // The steps to try, in units of the smaller geom's radius and in rad.
 struct Steps {
   std::array<double, 5> h;
-  double bent = kBent;
+  double nonlinearity = kNonlinearity;
 };
 // smaller ones where a case of the collider ends nearby, larger ones above its noise
 constexpr Steps kExact{.h = {1e-6, 1e-7, 1e-8, 1e-5, 1e-4}};
-constexpr Steps kIterative{.h = {2e-4, 1e-3, 5e-5, 2e-5, 5e-6}, .bent = kCurvedBent};
+constexpr Steps kIterative{.h = {2e-4, 1e-3, 5e-5, 2e-5, 5e-6},
+                           .nonlinearity = kCurvedNonlinearity};
 // polytopes approximate curved shapes, with normals that are off by 1e-6; but of faces that clip
 // each other, only the direction of a line is theirs
-constexpr Steps kCurved{.h = {2e-3, 5e-4, 2e-4, 1e-4, 5e-5}, .bent = kCurvedBent};
-constexpr Steps kClipped{.h = {1e-4, 3e-5, 1e-5, 3e-6, 1e-6}, .bent = kCurvedBent};
+constexpr Steps kCurved{.h = {2e-3, 5e-4, 2e-4, 1e-4, 5e-5}, .nonlinearity = kCurvedNonlinearity};
+constexpr Steps kClipped{.h = {1e-4, 3e-5, 1e-5, 3e-6, 1e-6}, .nonlinearity = kCurvedNonlinearity};
 
 class PairDifferences {
  public:
@@ -223,7 +224,7 @@ class PairDifferences {
 
   // how much the two sides of a step differ, relative to what has changed: what one has changed,
   // the other should take back. A case of the collider that ends within the step, or noise.
-  double bend(const Moved& plus, const Moved& minus, double h) const {
+  double nonlinearity_of(const Moved& plus, const Moved& minus, double h) const {
     double most = 0;
     for (int i = 0; i < n_; i++) {
       const auto c = static_cast<size_t>(i);
@@ -238,10 +239,10 @@ class PairDifferences {
   }
   // whether the steps of 2 h are straight and change twice what those of h do: they may have left
   // the case of the collider that these are in
-  bool twice_as_far(double h, double bent) const {
+  bool twice_as_far(double h, double nonlinearity) const {
     if (!plus2_.all || !minus2_.all) return false;
     if (plus2_.same != plus_.same || minus2_.same != minus_.same) return false;
-    if (bend(plus2_, minus2_, 2 * h) > bent) return false;
+    if (nonlinearity_of(plus2_, minus2_, 2 * h) > nonlinearity) return false;
     for (int i = 0; i < n_; i++) {
       const auto c = static_cast<size_t>(i);
       if (match_[c] < 0) continue;
@@ -250,7 +251,7 @@ class PairDifferences {
                     far = numbers(plus2_.found, plus2_.match[c]) -
                           numbers(minus2_.found, minus2_.match[c]);
       const double scale = std::max((2 * near).lpNorm<Eigen::Infinity>(), 2 * h);
-      if ((far - 2 * near).lpNorm<Eigen::Infinity>() > bent * scale) return false;
+      if ((far - 2 * near).lpNorm<Eigen::Infinity>() > nonlinearity * scale) return false;
     }
     return true;
   }
@@ -266,8 +267,8 @@ class PairDifferences {
   // The slope along a direction: move(s, found) makes a step. Of the steps to try the first is
   // taken that is straight.
   // gradient: if none is, the largest of which contacts are found again on one side only, that side
-  // alone; or the least bent; where a contact is lost on both sides of all, what holds for extremal
-  // distances
+  // alone; or the most linear one; where a contact is lost on both sides of all, what holds for
+  // extremal distances
   template <class Move>
   bool slope(const Move& move, double unit, double& out) {
     const Steps steps = choose_steps();
@@ -280,15 +281,17 @@ class PairDifferences {
     for (const double h : steps.h) {
       const double plus = at(h, plus_), minus = at(-h, minus_);
       if (plus_.all && minus_.all) {
-        const double bent = bend(plus_, minus_, h) + (plus_.same && minus_.same ? 0 : kOther);
-        if (bent >= least) continue;
-        least = bent;
+        const double nonlinearity =
+            nonlinearity_of(plus_, minus_, h) + (plus_.same && minus_.same ? 0 : kOther);
+        if (nonlinearity >= least) continue;
+        least = nonlinearity;
         out = (plus - minus) / (2 * h);
-        if (steps.bent > kBent) {
+        if (steps.nonlinearity > kNonlinearity) {
           const double plus2 = at(2 * h, plus2_), minus2 = at(-2 * h, minus2_);
-          if (twice_as_far(h, steps.bent)) out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
+          if (twice_as_far(h, steps.nonlinearity))
+            out = (8 * (plus - minus) - plus2 + minus2) / (12 * h);
         }
-        if (bent <= steps.bent) return true;
+        if (nonlinearity <= steps.nonlinearity) return true;
       } else if ((plus_.all || minus_.all) && h > largest) {
         largest = h;
         one_sided = plus_.all ? plus / h : -minus / h;
