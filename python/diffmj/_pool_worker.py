@@ -90,7 +90,7 @@ class Worker:
     def trajectory(
         self, number: int, begin: int, sim: Simulator, common: dict[str, Any], inputs: Any
     ) -> Trajectory:
-        """The rollouts of a chunk: those that are kept, or made again from their inputs."""
+        """The rollouts of a chunk: those that are kept, or recomputed from their inputs."""
         kept = self._kept.get((number, begin))
         if kept is None:
             kept = self._kept[number, begin] = self.roll_out(sim, common, self.get(inputs))

@@ -31,14 +31,14 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
                      " entries, expected one per step, nstep = " + std::to_string(t.nstep));
   }
   if (model.impl().has_surrogate_field()) {
-    throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
+    throw UnsupportedError(who + ": the cotangent of efc_force is unavailable with " +
                            (model.impl().cfd ? "cfd" : "collisions smooth-field") +
                            ", whose constraint forces are others than the rollout's; leave one of "
                            "them out");
   }
   const bool stages = model.is_adaptive() || model.integrator() == Integrator::kRk4;
   if (stages || !model.impl().differentiation.of_field) {
-    throw UnsupportedError(who + ": the cotangent of efc_force is not there with " +
+    throw UnsupportedError(who + ": the cotangent of efc_force is unavailable with " +
                            (stages
                                 ? std::string("integrator ") + integrator_name(model.integrator()) +
                                       ", whose steps have several sets of forces"
@@ -195,15 +195,16 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
     double number = 0;
     asked.field[static_cast<size_t>(parameter_field(name).id)] = Vec(&number, 1);
     if (!oracle_parameters(model.mj(), asked).any()) continue;
-    throw UnsupportedError(who + ": the gradient in " + name +
-                           " is not there with cfd, for it has no analytic pullback in this model; "
-                           "leave one of them out");
+    throw UnsupportedError(
+        who + ": the gradient in " + name +
+        " is unavailable with cfd, for it has no analytic pullback in this model; "
+        "leave one of them out");
   }
   if (!cotangents.params.empty() && !model.impl().differentiation.of_field) {
     const std::string& reason = model.gradient_path_reason();
     throw UnsupportedError(
         who + ": the gradient in parameters (" + cotangents.params[0] +
-        ") is not there for models whose steps are differentiated by differences" +
+        ") is unavailable for models whose steps are differentiated by differences" +
         (reason.empty() ? "; use path analytic or oracle" : ": " + reason));
   }
 }

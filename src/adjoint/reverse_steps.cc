@@ -53,7 +53,7 @@ void ReverseSteps::make(int n, bool whole) {
   const bool made = method_.step(x_.start(), interval_input(model_, trajectory_, interval),
                                  time[k + 1] - time[k], times_) &&
                     (!whole || method_.finish(times_));
-  if (!made) throw RolloutError("step " + std::to_string(n) + " cannot be made again");
+  if (!made) throw RolloutError("step " + std::to_string(n) + " cannot be recomputed");
 }
 
 RungeKutta* ReverseSteps::load(int n, bool whole, StopSignal& stop) {

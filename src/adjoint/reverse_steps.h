@@ -1,5 +1,5 @@
 // The steps of an explicit Runge-Kutta method from the last to the first: read from the record, or
-// made again from its checkpoints.
+// recomputed from its checkpoints.
 #ifndef DIFFMJ_ADJOINT_REVERSE_STEPS_H_
 #define DIFFMJ_ADJOINT_REVERSE_STEPS_H_
 

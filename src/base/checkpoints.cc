@@ -69,7 +69,7 @@ std::optional<int> Checkpoints::keep(int step) {
   }
   if (nslot_ == 1) return std::nullopt;
 
-  // the steps after checkpoint k have n - k places on the way back
+  // the steps after checkpoint k have n - k places in the backward pass
   const int n = nslot_;
   const auto gap = [&](int k) {
     const size_t i = static_cast<size_t>(k);

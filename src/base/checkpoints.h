@@ -1,11 +1,11 @@
 // Which states of a rollout are kept when only n may be, while its number of steps is not known;
-// and how every step is then reversed, from the last to the first, with as few steps made again as
+// and how every step is then reversed, from the last to the first, with as few steps recomputed as
 // possible. With c places, the first of which holds the state before them, ℓ steps take
 //
 //   t(ℓ, c) = r ℓ - β(c+1, r-1),   β(c, r) = C(c+r, c),   β(c, r-1) < ℓ ≤ β(c, r)         (6)
 //
 // steps again [Griewank00]. Going forward, the state dropped for a new one is that which leaves the
-// least to be made again if the rollout ended now. docs/derivations/adaptive.md, eq. 6 and 7.
+// least to be recomputed if the rollout ended now. docs/derivations/adaptive.md, eq. 6 and 7.
 #ifndef DIFFMJ_BASE_CHECKPOINTS_H_
 #define DIFFMJ_BASE_CHECKPOINTS_H_
 
@@ -19,7 +19,7 @@ namespace diffmj {
 // t(ℓ, c), eq. 6; c ≥ 1.
 int64_t checkpoint_cost(int64_t nstep, int64_t nslot);
 
-// One thing to do on the way back, with the state at hand and the kept ones. "State i" is that
+// One action of the backward pass, with the state at hand and the kept ones. "State i" is that
 // before step i.
 struct CheckpointAction {
   enum class Kind {
@@ -48,7 +48,7 @@ class Checkpoints {
   // The same of another's rollout: slot i holds state step_of_slot[i].
   void reverse(int nstep, std::span<const int> step_of_slot);
   CheckpointAction next();
-  // Steps that the way back will make again, if the rollout ends after nstep.
+  // Steps that the backward pass will recompute, if the rollout ends after nstep.
   int64_t nrecompute(int nstep) const;
   // For another rollout.
   void clear();
@@ -64,8 +64,8 @@ class Checkpoints {
   int nslot_;
   std::vector<Kept> kept_;  // by step
   std::vector<int> free_;   // slots
-  int unreversed_ = 0;      // steps left on the way back
-  int at_hand_ = -1;        // the state at hand on the way back; -1: none of use
+  int unreversed_ = 0;      // steps left in the backward pass
+  int at_hand_ = -1;        // the state at hand in the backward pass; -1: none of use
   bool keep_next_ = false;  // the state at hand goes to a slot
 };
 

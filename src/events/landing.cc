@@ -57,7 +57,7 @@ Landing EventLanding::as_given(double end) {
   return here();
 }
 
-// The step is made again so that it ends at the event: inside by as much as rounding needs. h is
+// The step is repeated so that it ends at the event: inside by as much as rounding needs. h is
 // where dense output has it.
 std::optional<Landing> EventLanding::begin(double h) {
   // Newton's method between sizes that end outside and inside

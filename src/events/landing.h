@@ -30,7 +30,7 @@ class EventLanding {
       : control_(control), method_(method), events_(events), times_(times) {}
 
   // The step to this time, just made and finished. Where something becomes active within it, or
-  // ceases to be so while it carries force, it is made again from where it started, up to the first
+  // ceases to be so while it carries force, it is repeated from where it started, up to the first
   // such event. Nothing if numbers are not finite.
   std::optional<Landing> operator()(const StepStart& start, const IntervalInput& in, double end);
   // The same of a step that must end there, whatever is within it.

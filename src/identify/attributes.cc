@@ -17,7 +17,7 @@
 namespace diffmj {
 namespace {
 
-// Numbers of one attribute; null: it is not there, or has no numbers.
+// Numbers of one attribute; null: it is missing, or has no numbers.
 struct Numbers {
   double* data = nullptr;
   int size = 0;

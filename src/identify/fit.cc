@@ -89,7 +89,7 @@ FitRun::FitRun(const Objective& objective, std::span<const double> start, const 
   problem_ = fingerprint(objective, start, options);
   if (!options.resume || !std::filesystem::exists(options.checkpoint)) return;
   state_ = read_checkpoint(options.checkpoint, problem_);
-  // the last evaluation of a fit that came to its end is made again
+  // the last evaluation of a fit that came to its end is repeated
   while (!state_.history.empty() && state_.history.back().iteration >= state_.iteration) {
     state_.history.pop_back();
   }

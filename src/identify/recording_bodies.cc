@@ -20,7 +20,7 @@ Recording with_bodies(const Model& model, Recording recording,
   recording = validate(model, std::move(recording));
   if (recording.qpos.empty()) throw InputError(who + ": qpos is not recorded");
   for (const std::string& name : bodies) {
-    // refuses a name that is not there
+    // refuses an unknown name
     (void)layout(who, model, {QuantityKind::kBodyPos, name});
     for (auto* map : {&recording.body_pos, &recording.body_quat}) {
       const size_t width = map == &recording.body_pos ? 3 : 4;

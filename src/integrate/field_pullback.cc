@@ -19,7 +19,8 @@ void solve_mass(const StepModel& impl, const Matrix& a_bar, Matrix& mu, Workspac
   }
 }
 
-// What the pullback reads, where it is not there yet. A surrogate field is evaluated in place of F.
+// What the pullback reads, where it was not evaluated yet. A surrogate field is evaluated in place
+// of F.
 void evaluate_point(const StepModel& impl, const FieldPoint& at, bool constrained,
                     Workspace& workspace) {
   if (impl.has_surrogate_field()) return;

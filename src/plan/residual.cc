@@ -174,7 +174,7 @@ class EntriesResidual : public Residual {
     first_ = of_steps ? 0 : 1;
   }
   void value(const Model&, const Trajectory& t, const Poses&, int i, Vec r) const override {
-    // an input that was held, or is not there
+    // an input that was held, or not given
     const CVec x = of_steps_ ? input_row(t.*from_, i, width_) : row(t.*from_, i, width_);
     const TargetRows::Row target = target_.at(t.time[static_cast<size_t>(i)]);
     for (size_t k = 0; k < entries_.size(); k++) {

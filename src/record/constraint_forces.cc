@@ -27,7 +27,7 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   const bool rk4 = model.integrator() == Integrator::kRk4;
   if (rk4 || !model.impl().differentiation.of_field) {
     const std::string& reason = model.gradient_path_reason();
-    throw UnsupportedError(std::string("constraint_forces: not there with ") +
+    throw UnsupportedError(std::string("constraint_forces: unavailable with ") +
                            (rk4 ? "integrator RK4, whose step has four sets of forces"
                                 : "steps that are differentiated by differences" +
                                       (reason.empty() ? "" : " (" + reason + ")")) +
@@ -35,7 +35,7 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   }
   if (cfd_forward(model.impl())) {
     throw UnsupportedError(
-        "constraint_forces: not there in rollouts with forces from distance (Cfd::forward)");
+        "constraint_forces: unavailable in rollouts with forces from distance (Cfd::forward)");
   }
   const mjModel* m = model.mj();
   WorkspaceLease workspace(model.impl());

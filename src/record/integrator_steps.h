@@ -25,7 +25,7 @@ int checkpoint_slots(const AdaptiveOptions& options);
 // What drives interval i.
 IntervalInput interval_input(const Model& model, const Trajectory& trajectory, int i);
 
-// The state between two steps, with all that the next one depends on: made again from it, steps are
+// The state between two steps, with all that the next one depends on: recomputed from it, steps are
 // the same to the last bit.
 struct StepState {
   explicit StepState(const ModelImpl& impl);

@@ -817,7 +817,7 @@ def test_forces_at_the_start_of_intervals():
     contacts = traj.constraint_forces(39).contacts
     weight = sum(x.force[0] for x in contacts)
     np.testing.assert_allclose(weight, 9.81 * 0.1, rtol=0.05)  # it rests
-    with pytest.raises(diffmj.UnsupportedError, match="efc_force is not there with integrator"):
+    with pytest.raises(diffmj.UnsupportedError, match="efc_force is unavailable with integrator"):
         traj.backward(efc_force={39: np.zeros(traj.steps.nefc[39])})
 
 

@@ -58,7 +58,7 @@ struct Noslip {
   std::vector<double> change;                       // nefc: f - f₀
   std::vector<std::array<double, 5>> friction_bar;  // ncon
   std::vector<double> frictionloss_bar;             // nefc
-  std::vector<double> replay;                       // nefc: forces on the way back
+  std::vector<double> replay;                       // nefc: forces, in the backward pass
   double stop_distance = 1;  // of a sweep's improvement to the tolerance, relative to both
 };
 

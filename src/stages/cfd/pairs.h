@@ -35,7 +35,7 @@ struct CfdPair {
 // What contacts from distance need to know of a model; constant, shared by all threads.
 class CfdModel {
  public:
-  // Throws InputError for a law out of range, or a geom that is not there.
+  // Throws InputError for a law out of range, or an unknown geom.
   CfdModel(const mjModel* m, const Cfd& options);
 
   const Cfd& options() const { return options_; }

@@ -112,7 +112,7 @@ constexpr bool with_collider(int type1, int type2, const Fn& fn) {
 }
 
 // The tangent of a contact's frame. MuJoCo takes the y axis of the world, or the z axis if n is
-// nearer to the y axis than 60 degrees; here the one goes over into the other,
+// nearer to the y axis than 60 degrees; here the two are blended,
 //
 //   t = (1 - s) y + s z,   s = S((|n_y| - ½)/2a + ½)                                          (8)
 //
