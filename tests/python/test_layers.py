@@ -135,7 +135,7 @@ def test_the_umbrella_header_includes_every_public_header():
 
 
 def test_the_gradient_path_is_chosen_once():
-    """Options have its name, setup chooses it, check compares two of them, the surface reports it."""
+    """Options name it, setup chooses it, check compares two of them, the surface reports it."""
     asks = {
         str(file.relative_to(ROOT / "src"))
         for file in (ROOT / "src").rglob("*.[hc]*")
