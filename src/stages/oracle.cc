@@ -34,7 +34,7 @@ enum class From { kPosition, kVelocity, kActuation };  // the first stage an inp
 void run_stages(const mjModel* m, double onset, mjData* d, From from) {
   if (from <= From::kPosition) {
     mj_fwdPosition(CollidingModel(m), d);
-    apply_constraint_onset(d, onset);
+    apply_constraint_onset(m, d, onset);
   }
   if (from <= From::kVelocity) mj_fwdVelocity(m, d);
   mj_fwdActuation(m, d);

@@ -212,10 +212,37 @@ def test_onset_of_parameters(name, index, size):
     assert entries.sum() == pytest.approx(difference, rel=1e-3)
 
 
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("jacobian", ["dense", "sparse"])
+def test_onset_with_a_no_slip_pass(cone, jacobian):
+    """A box that lands and slides: the gradient is that of differences."""
+    option = f'<option noslip_iterations="3" cone="{cone}" jacobian="{jacobian}"/>'
+    model = mujoco.MjModel.from_xml_string(
+        (BOX % 0.11).replace("<worldbody>", option + "<worldbody>")
+    )
+    sim = diffmj.Simulator(
+        model, integrator="auto", interval=0.01, onset=5e-4, rtol=1e-9, atol=1e-9
+    )
+    speed = np.array([0.7, 0.2, -0.3, 0.3, 0.2, 0.5])
+    traj = sim.rollout(qvel=speed, nstep=8)
+    assert traj.integrator.events == []
+    assert traj.steps.nefc.max() > 0
+    gradient = last_row(traj, qpos_tangent=[0.3, 0.1, 1, 0, 0.2, 0])
+    direction = np.array([0.5, -0.3, 1, 0.2, 0.1, -0.4])
+
+    def end(size):
+        other = sim.rollout(qvel=speed + size * direction, nstep=8)
+        out = np.zeros(sim.nv)
+        mujoco.mj_differentiatePos(model, out, 1, traj.qpos[-1], other.qpos[-1])
+        return out @ [0.3, 0.1, 1, 0, 0.2, 0]
+
+    difference = (end(1e-5) - end(-1e-5)) / 2e-5
+    assert gradient.qvel @ direction == pytest.approx(difference, rel=1e-3)
+
+
 def test_onset_is_refused_where_it_cannot_be():
-    noslip = (BOX % 0.1).replace("<worldbody>", '<option noslip_iterations="3"/><worldbody>')
-    with pytest.raises(diffmj.UnsupportedError, match=r"onset .* no-slip pass"):
-        diffmj.Simulator(noslip, integrator="auto", onset=1e-5)
+    with pytest.raises(diffmj.UnsupportedError, match=r"onset .* contacts from distance"):
+        diffmj.Simulator(BOX % 0.1, integrator="auto", onset=1e-3, cfd=diffmj.Cfd())
     with pytest.raises(diffmj.InputError, match="onset"):
         diffmj.Simulator(BOX % 0.1, onset=1e-5)
     with pytest.raises(diffmj.InputError, match=r"onset is 1e-05, .* at least 5 \(rtol \+ atol\)"):
