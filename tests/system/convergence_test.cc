@@ -101,6 +101,23 @@ const Problem kImpact = {.name = "impact",
                          .act = {},
                          .ctrl = {}};
 
+// A cube that is tossed: it tumbles through the air, and two of its corners land, one after the other.
+constexpr const char* kTossMjcf = R"(<mujoco>
+  <option gravity="0 0 -9.81" cone="elliptic"/>
+  <default><geom solref=".3 1" solimp=".1 .12 9 .5 2" friction=".02" density="100"/></default>
+  <worldbody>
+    <geom type="plane" size="9 9 1"/>
+    <body pos="0 0 .6" euler="20 35 10"><freejoint/><geom type="box" size=".2 .2 .2"/></body>
+  </worldbody></mujoco>)";
+
+const Problem kToss = {.name = "toss",
+                       .mjcf = kTossMjcf,
+                       .duration = .265,
+                       .nstep = {1600, 240, 100, 60, 50, 14},
+                       .qvel = {4, 1, -.5, 3, 5, 2},
+                       .act = {},
+                       .ctrl = {}};
+
 // A pendulum whose tip a stiff servo holds: its fastest rate is 500 /s.
 const Problem kServo = {.name = "servo",
                         .mjcf = R"(<mujoco>
@@ -207,7 +224,7 @@ TEST_P(Convergence, StateAndGradientHaveTheOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Problems, Convergence,
-    ::testing::Combine(::testing::Values(&kTumbling, &kMuscles, &kContact, &kImpact),
+    ::testing::Combine(::testing::Values(&kTumbling, &kMuscles, &kContact, &kImpact, &kToss),
                        ::testing::Values(Integrator::kExplicitEuler, Integrator::kHeun,
                                          Integrator::kMidpoint, Integrator::kRalston,
                                          Integrator::kBosh3, Integrator::kTsit5,
