@@ -101,8 +101,10 @@ std::string find_jumping_contact(const Model& model, const StepStart& start, dou
   }
   if (!worst) return "";
   const auto side = [&](size_t k) {
-    return which[k] >= 0 ? model.element_name(mjOBJ_GEOM, which[k])
-                         : model.element_name(mjOBJ_FLEX, which[k + 2]);
+    if (which[k] < 0) return model.element_name(mjOBJ_FLEX, which[k + 2]);
+    const char* name = mj_id2name(m, mjOBJ_GEOM, which[k]);
+    return model.element_name(mjOBJ_GEOM, which[k]) +
+           (name && *name ? "" : " of " + model.element_name(mjOBJ_BODY, m->geom_bodyid[which[k]]));
   };
   // which of the two is seen
   const bool turns = worst->angle > kShare;

@@ -73,12 +73,24 @@ def test_servo_at_rest_by_every_adjoint():
     for options in (
         {"integrator": "tsit5", "adjoint": "discrete"},
         {"integrator": "tsit5", "adjoint": "interpolated"},
+        {"integrator": "tsit5", "adjoint": "backsolve"},
         {"integrator": "rodas4p"},
         {"integrator": "auto", "adjoint": "interpolated"},
     ):
         sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.01, **options)
         gradient = last_row(sim.rollout(nstep=50), qpos=1)
         assert gradient.qvel[0] == pytest.approx(8.188e-5, rel=1e-3)
+
+
+def test_backsolve_of_a_moving_servo_is_right_or_refused():
+    """Solved backwards over a long interval, what the servo damps grows beyond all numbers."""
+    options = {"integrator": "tsit5", "adjoint": "backsolve"}
+    sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.01, **options)
+    gradient = last_row(sim.rollout(qvel=[1e-3], nstep=50), qpos=1)
+    assert gradient.qvel[0] == pytest.approx(8.188e-5, rel=1e-3)
+    sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.5, **options)
+    with pytest.raises(diffmj.RolloutError, match=r"backsolve .* use the discrete adjoint"):
+        last_row(sim.rollout(qvel=[1e-3], nstep=1), qpos=1)
 
 
 def test_record_says_which_steps_are_implicit():

@@ -35,6 +35,16 @@ TEST(JumpingContact, IsNamedWithItsTurn) {
   EXPECT_NE(what.find("overlap by 0.08 m"), std::string::npos) << what;
 }
 
+TEST(JumpingContact, GeomsWithoutANameHaveThatOfTheirBody) {
+  std::string xml = kCubes;
+  xml.replace(xml.find("<body>"), 6, "<body name=\"tool\">");
+  const std::string name = "name=\"moving\" ";
+  xml.erase(xml.find(name), name.size());
+  const Model model = Model::from_xml(xml, {.integrator = Integrator::kTsit5});
+  const std::string what = find(model, {0.1199, 0.12}, {1, 0});
+  EXPECT_NE(what.find("geom 'fixed' and geom 1 of body 'tool' jumps"), std::string::npos) << what;
+}
+
 TEST(JumpingContact, SmoothMotionAndTouchingHaveNone) {
   const Model model = Model::from_xml(kCubes, {.integrator = Integrator::kTsit5});
   EXPECT_EQ(find(model, {0.15, 0.01}, {1, 0.3}), "");
