@@ -71,8 +71,6 @@ def measure(path: Path, keyframe: bool, options: dict, repetitions: int) -> dict
     model = mujoco.MjModel.from_xml_path(str(path))
     start = start_of(model, keyframe)
     nstep = round(DURATION / INTERVAL)
-    if model.opt.noslip_iterations > 0:
-        options = {name: value for name, value in options.items() if name != "onset"}
 
     def simulator(scale: float) -> diffmj.Simulator:
         return diffmj.Simulator(
@@ -125,7 +123,7 @@ def main() -> None:
     )  # fmt: skip
     print(f"{'robot':26}" + "".join(f"{x:>12}" for x in columns))
     ratios = []
-    for folder in sorted(x for x in args.folder.iterdir() if x.is_dir()):
+    for folder in sorted({x.parent for x in args.folder.glob("*/*.xml")}):
         if args.names and folder.name not in args.names:
             continue
         try:

@@ -14,12 +14,14 @@
 #include "events/landing.h"
 #include "mj/call.h"
 #include "record/input.h"
+#include "record/jumping_contact.h"
 #include "record/method_choice.h"
 #include "record/progress.h"
 #include "record/recorder.h"
 #include "record/stiffness.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
+#include "stages/field_matrix.h"
 
 namespace diffmj {
 namespace {
@@ -53,7 +55,7 @@ class AdaptiveRollout {
     set(input.qvel, initial.qvel, x_.qvel);
     set(input.act, initial.act, x_.act);
     x_.time = input.time;
-    progress_.emplace(input.time, input.time + nstep * model.interval(),
+    progress_.emplace(input.time, input.time + nstep * model.interval(), impl_.mj()->opt.timestep,
                       options_.stepping.max_steps);
     if (!options_.step && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
@@ -92,6 +94,7 @@ class AdaptiveRollout {
     }
     add_event_warnings();
     add_stiff_warnings();
+    add_jumping_contact();
     TendonRecordSize none(model_.mj());
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_, *tape_);
@@ -200,13 +203,39 @@ class AdaptiveRollout {
     return stiffness_.limited(i, h, x_.start(), in);
   }
 
+  // [s] The step that the tolerance allows. Where stability cuts one after the other the controller
+  // grows from a cut step each time, and so falls short of it: what the last error says.
+  double allowed_step() const {
+    if (choice_.implicit() || made_ == 0) return control_.h;
+    const double k = impl_.tableau->embedded_order + 1;
+    return std::max(control_.h,
+                    made_ * options_.stepping.safety * std::pow(control_.error1, -1 / k));
+  }
+
+  // What was done since the last time. The factors fit the robots of MuJoCo Menagerie within a
+  // factor of 2 or so.
+  void count_work() {
+    const mjData* d = workspace_->data.get();
+    const double nv = impl_.nv, ncon = d->ncon,
+                 nevaluation = static_cast<double>(times_.count - counted_.count),
+                 niter = static_cast<double>(times_.solver_niter - counted_.solver_niter);
+    work_ += nevaluation * (1000 * nv + 4000 * ncon) + 4 * niter * d->nefc * nv;
+    // the matrix of an implicit step: that of every contact, or a pullback per row
+    if (choice_.implicit() && nevaluation > 0) {
+      work_ += has_matrices_ ? 1000 * nv * nv + 20000 * ncon : nv * (4000 * nv + 20000 * ncon);
+    }
+    counted_ = times_;
+  }
+
   // one attempt
   bool controlled_step(int i, const IntervalInput& in) {
     if (controller_->exhausted(control_)) return budget_exhausted(i);
-    if (!progress_->follow(nmade() + control_.nrejected, x_.time)) return budget_exhausted(i);
+    count_work();
+    const Effort effort{nmade() + control_.nrejected, times_.count, work_};
+    if (!progress_->follow(effort, x_.time)) return budget_exhausted(i);
     const double wish = std::min(control_.h, in.end - x_.time), stable = stable_step(i, in, wish);
     if (stable == 0) return not_finite(i);
-    if (choice_.look(std::min(control_.h, in.end - in.begin), stiffness_.limit())) {
+    if (choice_.look(std::min(allowed_step(), in.end - in.begin), stiffness_.limit())) {
       control_.error1 = control_.error2 = 1;
     } else if (stable < wish) {
       control_.h = stable;
@@ -224,6 +253,7 @@ class AdaptiveRollout {
     // the step as it was asked for: next - time is rounded
     switch (controller().judge(x_.time, attempt.h, error, control_)) {
       case StepOutcome::kAccepted:
+        made_ = attempt.h;
         return accept(i, in, next);
       case StepOutcome::kRejected:
         return true;
@@ -361,6 +391,19 @@ class AdaptiveRollout {
     if (steps && t_.warnings.size() > before) t_.message += "; " + t_.warnings.back().text;
   }
 
+  // and of contacts that no step is short enough for
+  void add_jumping_contact() {
+    if (t_.outcome != Outcome::kBudgetExhausted || !controller_) return;
+    const long nstep = nmade() + control_.nrejected;
+    const double step = (x_.time - t_.time[0]) / static_cast<double>(std::max(nstep, 1L));
+    for (const double nmean : {20, 200}) {
+      const std::string what = find_jumping_contact(model_, x_.start(), nmean * step, *workspace_);
+      if (what.empty()) continue;
+      t_.message += "; " + what;
+      return;
+    }
+  }
+
   bool stopped(int i) {
     t_.outcome = Outcome::kInterrupted;
     t_.message =
@@ -379,8 +422,11 @@ class AdaptiveRollout {
         std::to_string(t_.nstep_asked);
     if (early) {
       t_.message += ", and at the pace of the last ones the rest would take " +
-                    text("%.1e", progress_->needed()) + " of them, far beyond max_steps = " +
-                    std::to_string(options_.stepping.max_steps) + "; use a larger tolerance";
+                    text("%.1e", progress_->needed_steps()) + " of them and " +
+                    text("%.1e", progress_->needed_ratio()) +
+                    " times the evaluations of MuJoCo's own steps, far beyond what max_steps = " +
+                    std::to_string(options_.stepping.max_steps) +
+                    " is meant for; use a larger tolerance";
     } else {
       t_.message += std::string("; use a larger max_steps or a larger ") +
                     (controller_ ? "tolerance" : "step");
@@ -414,12 +460,15 @@ class AdaptiveRollout {
   Trajectory t_;
   std::shared_ptr<Tape> tape_ = std::make_shared<Tape>();  // of t_, while it is written
   std::optional<Progress> progress_;
-  EvaluationTimes times_;
+  EvaluationTimes times_, counted_;  // counted_: up to which there is work_
+  double work_ = 0;                  // as Effort has it
+  const bool has_matrices_ = FieldMatrix::obstacle(impl_).empty();
   StepEvents events_{impl_, method_, *workspace_, times_};
   EventLanding land_{options_.stepping, method_, events_, times_};
   MethodChoice choice_{impl_, method_};
   std::optional<StepController> controller_, stiff_controller_;
   StepControllerState control_;
+  double made_ = 0;  // [s] the last accepted step, to which control_.error1 belongs
   std::optional<Checkpoints> checkpoints_;
   bool keep_ = false;  // every step, unless there are checkpoints
 };

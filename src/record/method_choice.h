@@ -12,7 +12,7 @@ namespace diffmj {
 class MethodChoice {
  public:
   // The method, which begins with impl.tableau, must outlive this.
-  MethodChoice(const StepModel& impl, RungeKutta& method) : impl_(impl), method_(method) {}
+  MethodChoice(const StepModel& impl, RungeKutta& method);
 
   bool implicit() const { return method_.tableau().implicit(); }
   // Before a step, with the one that the tolerance allows [s], no longer than an interval, and the
@@ -26,7 +26,14 @@ class MethodChoice {
 
   const StepModel& impl_;
   RungeKutta& method_;
-  int count_ = 0;  // steps in a row that speak for the other one
+  const double worth_;  // an implicit step costs as much as so many explicit ones
+  int count_ = 0;       // steps in a row that speak for the other one
+  double limit_ = 0;    // [s] of the explicit method, where the implicit one took over
+  double radius_ = 0;   // the same times |λ|
+  int nimplicit_ = 0;   // steps since
+  double time_ = 0;     // [s] in them
+  int wait_ = 0;        // explicit steps until the implicit method is tried again
+  int patience_;        // the next wait
 };
 
 }  // namespace diffmj

@@ -258,7 +258,7 @@ class CauseSearch {
       for (size_t k = 0; k < xi_.size() && !position; k++) d_->qvel[k] += move[k];
       if (position) mj_integratePos(m_, d_->qpos, move.data(), 1);
       mj_fwdPosition(CollidingModel(m_), d_);
-      apply_constraint_onset(d_, impl_.options.adaptive.onset);
+      apply_constraint_onset(m_, d_, impl_.options.adaptive.onset);
       mj_fwdVelocity(m_, d_);
       mj_fwdActuation(m_, d_);
     });

@@ -109,17 +109,10 @@ void ModelImpl::choose_cfd() {
 }
 
 void ModelImpl::require_onset() const {
-  if (options.adaptive.onset == 0) return;
-  const char* obstacle = nullptr;
-  if (mj()->opt.noslip_iterations > 0)
-    obstacle = "it has a no-slip pass; set noslip_iterations to 0";
-  if (cfd) obstacle = "contacts from distance have a width of their own; leave cfd out";
-  if (obstacle) {
-    throw UnsupportedError(
-        std::string("onset changes the regularisation of constraints, which this "
-                    "model does not allow: ") +
-        obstacle + ", or leave onset at 0");
-  }
+  if (options.adaptive.onset == 0 || !cfd) return;
+  throw UnsupportedError(
+      "onset is the width over which contacts set in, and contacts from distance have a width of "
+      "their own; leave cfd out, or leave onset at 0");
 }
 
 void ModelImpl::choose_collider(const ModelImpl* base) {

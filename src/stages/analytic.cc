@@ -401,7 +401,7 @@ void evaluate_analytic(const StageModel& impl, const StepInput& in, bool constra
         if (has_noslip(m)) mj_island(m, d);
         mj_projectConstraint(m, d);
       }
-      apply_constraint_onset(d, impl.options.adaptive.onset);
+      apply_constraint_onset(m, d, impl.options.adaptive.onset);
     }
     if (m->nactuator > 0) mj_transmission(m, d);
     if (constrained && has_noslip(m)) {

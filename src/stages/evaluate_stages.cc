@@ -11,7 +11,7 @@ namespace diffmj {
 void run_stages(const mjModel* m, double onset, mjData* d, FirstStage from) {
   if (from <= FirstStage::kPosition) {
     mj_fwdPosition(CollidingModel(m), d);
-    apply_constraint_onset(d, onset);
+    apply_constraint_onset(m, d, onset);
   }
   if (from <= FirstStage::kVelocity) mj_fwdVelocity(m, d);
   mj_fwdActuation(m, d);

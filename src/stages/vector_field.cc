@@ -121,7 +121,7 @@ void vector_field(const StageModel& impl, const StepInput& in, Workspace& worksp
     mj_call("mj_forward", [&] {
       write_input(m, d, in);
       mj_fwdPosition(CollidingModel(m), d);
-      apply_constraint_onset(d, impl.options.adaptive.onset);
+      apply_constraint_onset(m, d, impl.options.adaptive.onset);
       lap(times.position);
       mj_fwdVelocity(m, d);
       if (in.suppression) in.suppression->suppress(d, true);

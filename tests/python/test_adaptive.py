@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -310,6 +311,24 @@ def test_step_budget():
     # what was made is what a rollout that ends there has
     whole = sim.rollout(qpos=[1.0], nstep=traj.nstep)
     np.testing.assert_array_equal(traj.qpos, whole.qpos)
+
+
+def test_step_budget_is_of_work_too():
+    """Twenty boxes on a floor, by steps so short that the budget of steps alone would allow them."""
+    bodies = "".join(
+        f'<body pos="{0.3 * i} 0 .0999"><freejoint/><geom type="box" size=".1 .1 .1"/></body>'
+        for i in range(20)
+    )
+    model = f'<mujoco><worldbody><geom type="plane" size="9 9 1"/>{bodies}</worldbody></mujoco>'
+    sim = diffmj.Simulator(model, integrator="tsit5", max_step=1e-6, onset=1e-4, interval=0.5)
+    with pytest.raises(diffmj.StepBudgetError) as caught:
+        sim.rollout(nstep=2)
+    text = str(caught.value)
+    assert re.match(r"rollout: \d+ steps \(\d+ accepted, \d+ rejected\) reached time ", text)
+    # six evaluations per microsecond
+    assert "1.2e+04 times the evaluations of MuJoCo's own steps" in text
+    assert "use a larger tolerance" in text
+    assert caught.value.trajectory.integrator.accepted <= 4000
 
 
 def test_step_budget_of_constant_steps():

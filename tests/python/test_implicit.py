@@ -73,12 +73,24 @@ def test_servo_at_rest_by_every_adjoint():
     for options in (
         {"integrator": "tsit5", "adjoint": "discrete"},
         {"integrator": "tsit5", "adjoint": "interpolated"},
+        {"integrator": "tsit5", "adjoint": "backsolve"},
         {"integrator": "rodas4p"},
         {"integrator": "auto", "adjoint": "interpolated"},
     ):
         sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.01, **options)
         gradient = last_row(sim.rollout(nstep=50), qpos=1)
         assert gradient.qvel[0] == pytest.approx(8.188e-5, rel=1e-3)
+
+
+def test_backsolve_of_a_moving_servo_is_right_or_refused():
+    """Solved backwards over a long interval, what the servo damps grows beyond all numbers."""
+    options = {"integrator": "tsit5", "adjoint": "backsolve"}
+    sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.01, **options)
+    gradient = last_row(sim.rollout(qvel=[1e-3], nstep=50), qpos=1)
+    assert gradient.qvel[0] == pytest.approx(8.188e-5, rel=1e-3)
+    sim = diffmj.Simulator(SERVO % (5000, 1000), interval=0.5, **options)
+    with pytest.raises(diffmj.RolloutError, match=r"backsolve .* use the discrete adjoint"):
+        last_row(sim.rollout(qvel=[1e-3], nstep=1), qpos=1)
 
 
 def test_record_says_which_steps_are_implicit():
@@ -100,6 +112,20 @@ def test_record_says_which_steps_are_implicit():
         np.testing.assert_allclose(trajs[name].qpos, trajs["tsit5"].qpos, rtol=0, atol=1e-5)
         scale = np.abs(gradients["tsit5"]).max()
         np.testing.assert_allclose(gradients[name], gradients["tsit5"], rtol=0, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize(("damping", "rtol"), [(0.3, 1e-5), (0.5, 1e-6), (1, 1e-6)])
+def test_auto_is_implicit_also_where_the_error_is_not_tiny(damping, rtol):
+    """A fast swing beside the damped joint: stability allows a third of what the tolerance does."""
+    model = DAMPED.replace('damping="2"', f'damping="{damping}"')
+    options = {"interval": 0.02, "rtol": rtol, "atol": rtol / 10}
+    a, b = (
+        diffmj.Simulator(model, integrator=x, **options).rollout(qpos=[1.5, 0], nstep=50)
+        for x in ("auto", "tsit5")
+    )
+    assert a.integrator.implicit.any()
+    assert a.integrator.evaluations < 0.6 * b.integrator.evaluations
+    np.testing.assert_allclose(a.qpos, b.qpos, rtol=0, atol=30 * rtol)
 
 
 def test_auto_is_tsit5_where_nothing_is_stiff():
@@ -212,10 +238,37 @@ def test_onset_of_parameters(name, index, size):
     assert entries.sum() == pytest.approx(difference, rel=1e-3)
 
 
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("jacobian", ["dense", "sparse"])
+def test_onset_with_a_no_slip_pass(cone, jacobian):
+    """A box that lands and slides: the gradient is that of differences."""
+    option = f'<option noslip_iterations="3" cone="{cone}" jacobian="{jacobian}"/>'
+    model = mujoco.MjModel.from_xml_string(
+        (BOX % 0.11).replace("<worldbody>", option + "<worldbody>")
+    )
+    sim = diffmj.Simulator(
+        model, integrator="auto", interval=0.01, onset=5e-4, rtol=1e-9, atol=1e-9
+    )
+    speed = np.array([0.7, 0.2, -0.3, 0.3, 0.2, 0.5])
+    traj = sim.rollout(qvel=speed, nstep=8)
+    assert traj.integrator.events == []
+    assert traj.steps.nefc.max() > 0
+    gradient = last_row(traj, qpos_tangent=[0.3, 0.1, 1, 0, 0.2, 0])
+    direction = np.array([0.5, -0.3, 1, 0.2, 0.1, -0.4])
+
+    def end(size):
+        other = sim.rollout(qvel=speed + size * direction, nstep=8)
+        out = np.zeros(sim.nv)
+        mujoco.mj_differentiatePos(model, out, 1, traj.qpos[-1], other.qpos[-1])
+        return out @ [0.3, 0.1, 1, 0, 0.2, 0]
+
+    difference = (end(1e-5) - end(-1e-5)) / 2e-5
+    assert gradient.qvel @ direction == pytest.approx(difference, rel=1e-3)
+
+
 def test_onset_is_refused_where_it_cannot_be():
-    noslip = (BOX % 0.1).replace("<worldbody>", '<option noslip_iterations="3"/><worldbody>')
-    with pytest.raises(diffmj.UnsupportedError, match=r"onset .* no-slip pass"):
-        diffmj.Simulator(noslip, integrator="auto", onset=1e-5)
+    with pytest.raises(diffmj.UnsupportedError, match=r"onset .* contacts from distance"):
+        diffmj.Simulator(BOX % 0.1, integrator="auto", onset=1e-3, cfd=diffmj.Cfd())
     with pytest.raises(diffmj.InputError, match="onset"):
         diffmj.Simulator(BOX % 0.1, onset=1e-5)
     with pytest.raises(diffmj.InputError, match=r"onset is 1e-05, .* at least 5 \(rtol \+ atol\)"):

@@ -13,6 +13,7 @@
 #include "stages/position/collision/differences.h"
 #include "stages/position/collision/nearest.h"
 #include "stages/position/collision/plane.h"
+#include "stages/position/collision/readings.h"
 #include "stages/position/collision/smooth.h"
 
 namespace diffmj {
@@ -103,7 +104,7 @@ bool closed_form_pullback(const StageModel& impl, int first, int n, const Contac
   const mjData* d = workspace.data.get();
   const auto& geom = d->contact[first].geom;
   if (is_iterative(impl.mj(), geom[0], geom[1])) {
-    return convex_pullback(impl, first, n, bar, workspace, out);
+    return convex_pullback(impl, first, n, bar, workspace, {&out, 1});
   }
   return primitive_pullback(impl, d, first, n, bar, out);
 }
@@ -130,6 +131,22 @@ static bool geometry_pullback(const StageModel& impl, int first, int n, const Co
          closed_form_pullback(impl, first, n, left.data(), workspace, out);
 }
 
+// The same of several cotangents, of n contacts each, where that saves work: of contacts that
+// MuJoCo's iterating colliders find.
+static bool together_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
+                              Workspace& workspace, std::span<PairBar> out) {
+  const mjModel* m = impl.mj();
+  const auto& geom = workspace.data->contact[first].geom;
+  const int type[2] = {m->geom_type[geom[0]], m->geom_type[geom[1]]};
+  const Collider* collider = collider_asked_for();
+  if (impl.options.collisions.mode == Collisions::kSmoothBackward || type[0] > type[1] ||
+      (collider && has_smooth_contacts(*collider, type[0], type[1])) ||
+      !is_iterative(m, geom[0], geom[1])) {
+    return false;
+  }
+  return convex_pullback(impl, first, n, bar, workspace, out);
+}
+
 // Wrenches about the first contact's place.
 static PairBar pair_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
                              bool sizes, Workspace& workspace) {
@@ -148,26 +165,35 @@ void collision_jacobian(const StageModel& impl, int first, int n, int k, Workspa
   const mjData* d = workspace.data.get();
   const mjContact& lead = d->contact[first];
   const Rotation frame(d->contact[first + k].frame);
-  std::array<ContactBar, mjMAXCONPAIR> bar;
-  for (int row = 0; row < 7; row++) {
-    ContactBar& one = bar[static_cast<size_t>(k)];
-    one = {};
+  constexpr size_t kRows = kMaxCotangents;
+  const auto stride = static_cast<size_t>(n);
+  std::array<ContactBar, kRows * mjMAXCONPAIR> bar;
+  for (size_t row = 0; row < kRows; row++) {
+    for (size_t i = 0; i < stride; i++) bar[row * stride + i] = {};
+    ContactBar& one = bar[row * stride + static_cast<size_t>(k)];
     if (row == 0) {
       one.dist = 1;
     } else if (row < 4) {
-      one.pos[row - 1] = 1;
+      one.pos[static_cast<int>(row) - 1] = 1;
     } else {
       // δframe_i = φ × frame_i, so that φ = ½ Σ frame_i × δframe_i
-      const Vector3 unit = Vector3::Unit(row - 4);
+      const Vector3 unit = Vector3::Unit(static_cast<int>(row) - 4);
       for (int i = 0; i < 3; i++) {
         one.frame.row(i) = 0.5 * unit.cross(Vector3(frame.row(i))).transpose();
       }
     }
-    const PairBar pair = pair_pullback(impl, first, n, bar.data(), false, workspace);
+  }
+  PairBars pair = pair_bars(Vector3(lead.pos));
+  if (!together_pullback(impl, first, n, bar.data(), workspace, pair)) {
+    for (size_t row = 0; row < kRows; row++) {
+      pair[row] = pair_pullback(impl, first, n, &bar[row * stride], false, workspace);
+    }
+  }
+  for (size_t row = 0; row < kRows; row++) {
     for (size_t side = 0; side < 2; side++) {
-      const Vector6& wrench = pair.wrench[side];
+      const Vector6& wrench = pair[row].wrench[side];
       const Vector3 at = from_origin(m, d, m->geom_bodyid[lead.geom[side]], lead.pos);
-      out.row(row).segment<6>(6 * static_cast<Eigen::Index>(side)) =
+      out.row(static_cast<int>(row)).segment<6>(6 * static_cast<Eigen::Index>(side)) =
           wrench_at(at, wrench.head<3>(), wrench.tail<3>()).transpose();
     }
   }

@@ -21,6 +21,14 @@ double depth(const mjData* d, int i, double width) {
   return std::clamp(-r / width, 0.0, 1.0);
 }
 
+// the entry of A + R, which a no-slip pass takes R from again
+mjtNum& projected_diagonal(const mjModel* m, mjData* d, int i) {
+  if (!mj_isSparse(m)) return d->efc_AR[static_cast<ptrdiff_t>(i) * (d->nefc + 1)];
+  const int* column = d->efc_AR_colind + d->efc_AR_rowadr[i];
+  return d
+      ->efc_AR[d->efc_AR_rowadr[i] + (std::find(column, column + d->efc_AR_rownnz[i], i) - column)];
+}
+
 }  // namespace
 
 double constraint_onset(const mjData* d, int i, double width) {
@@ -28,14 +36,19 @@ double constraint_onset(const mjData* d, int i, double width) {
   return x * x * (3 - 2 * x);
 }
 
-void apply_constraint_onset(mjData* d, double width) {
+void apply_constraint_onset(const mjModel* m, mjData* d, double width) {
   for (int i = 0; i < d->nefc && width > 0; i++) {
     const double x = depth(d, i, width);
     if (x >= 1) continue;
     mjtNum* KBIP = d->efc_KBIP + 4 * static_cast<ptrdiff_t>(i);
     const double s = x * x * (3 - 2 * x), s_slope = -6 * x * (1 - x) / width;
     const double before = KBIP[2], after = std::max(before * s, kSmallestImpedance);
-    d->efc_R[i] *= (1 - after) / after * before / (1 - before);
+    const double R = d->efc_R[i] * (1 - after) / after * before / (1 - before);
+    if (mj_isDual(m)) {
+      mjtNum& AR = projected_diagonal(m, d, i);
+      AR = AR - d->efc_R[i] + R;
+    }
+    d->efc_R[i] = R;
     d->efc_D[i] = 1 / d->efc_R[i];
     KBIP[3] = after > kSmallestImpedance ? KBIP[3] * s + before * s_slope : 0;
     KBIP[2] = after;
@@ -48,7 +61,7 @@ void forward_with_onset(const mjModel* m, mjData* d, double width) {
     return;
   }
   mj_fwdPosition(m, d);
-  apply_constraint_onset(d, width);
+  apply_constraint_onset(m, d, width);
   mj_fwdVelocity(m, d);
   mj_fwdActuation(m, d);
   mj_fwdAcceleration(m, d);

@@ -25,6 +25,9 @@ class Clip {
   const Vector3& operator[](int i) const { return point_[index(i)].v; }
 
   // Cotangents of points that are left, and then of both geoms: side is that of the face.
+  void clear_bars() {
+    for (size_t i = 0; i < npoint_; i++) point_[i].bar.setZero();
+  }
   void add_bar(int i, const Vector3& v_bar) { point_[index(i)].bar += v_bar; }
   void pullback(const std::array<GeomPose, 2>& geom, int side, const Face& face, PairBar& out);
 

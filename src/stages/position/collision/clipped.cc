@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "stages/position/collision/clip.h"
+#include "stages/position/collision/detect.h"
 #include "stages/position/collision/face.h"
 #include "stages/position/collision/nearest.h"
 #include "stages/position/collision/plane.h"
@@ -20,6 +21,7 @@ constexpr double kAligned = 0.1;       // [rad] more than faces that MuJoCo clip
 constexpr double kParallel = 1e-6;     // lines that meet at a smaller angle meet nowhere
 
 using Contacts = std::span<const mjPreContact>;
+using Bars = std::span<const PairContactBar* const>;
 
 bool is_on_segment(const Vector3& point, const Vector3& a, const Vector3& b, double tolerance) {
   const Vector3 way = b - a;
@@ -221,11 +223,10 @@ class ClippedLine {
 // the readings of contacts with a face of this side
 class ClippedPair {
  public:
-  ClippedPair(const std::array<GeomPose, 2>& geom, Contacts contacts,
-              std::span<const PairContactBar> bar, int side)
+  ClippedPair(const std::array<GeomPose, 2>& geom, Contacts contacts, Bars bars, int side)
       : geom_(geom),
         contacts_(contacts),
-        bar_(bar),
+        bars_(bars),
         side_(side),
         own_(geom[static_cast<size_t>(side)]),
         other_(geom[static_cast<size_t>(1 - side)]),
@@ -238,7 +239,7 @@ class ClippedPair {
       visit_faces(own_, [&](const Face& face) {
         if ((polygon.normal + face.normal).norm() > kAligned) return;
         if (!is_plane(face, side_, contacts_, near_)) return;
-        readings.add([&](PairBar& out) {
+        readings.add([&](std::span<PairBar> out) {
           Clip clip;
           for (int i = 0; i < polygon.n; i++) {
             if (!clip.add_corner(polygon.corner(i))) return false;
@@ -259,7 +260,7 @@ class ClippedPair {
         for (int i = 0; i < at.n; i++) {
           const Vector3 a = at.corner(i), b = at.corner(i + 1);
           if (!is_on_segment(c, a, b, near_)) continue;
-          readings.add([&](PairBar& out) {
+          readings.add([&](std::span<PairBar> out) {
             Clip clip;
             return clip.add_corner(a) && clip.add_corner(b) && pull_edge(face, clip, out);
           });
@@ -272,10 +273,13 @@ class ClippedPair {
     if (other_.type != mjGEOM_CYLINDER && other_.type != mjGEOM_CAPSULE) return;
     visit_references([&](const Face& face) {
       const auto add = [&](const Line& line) {
-        readings.add([&](PairBar& out) {
+        readings.add([&](std::span<PairBar> out) {
           for (size_t i = 0; i < contacts_.size(); i++) {
             const PairContact contact(contacts_[i]);
-            if (!ClippedLine(geom_, contact, bar_[i], face, side_).run(line, out)) return false;
+            for (size_t k = 0; k < out.size(); k++) {
+              const ClippedLine one(geom_, contact, bars_[k][i], face, side_);
+              if (!one.run(line, out[k])) return false;
+            }
           }
           return true;
         });
@@ -286,7 +290,7 @@ class ClippedPair {
       bool falls = false;
       for (size_t i = 0; i < contacts_.size(); i++) {
         const PairContact contact(contacts_[i]);
-        const ClippedLine line(geom_, contact, bar_[i], face, side_);
+        const ClippedLine line(geom_, contact, bars_[0][i], face, side_);
         if (line.is_nearly_flat() && !line.is_flat() && contact.dist > deepest()) continue;
         falls = falls || !line.is_nearly_flat() || line.is_end();
         const int side = line.is_nearly_flat() && !line.is_end() ? line.cut_side() : -1;
@@ -312,45 +316,59 @@ class ClippedPair {
   }
 
   // x = v + β N in the face's plane,  dist = e · (x - v),  pos = x - e dist/2
-  bool pull_faces(const Face& face, const Face& polygon, Clip& clip, PairBar& out) const {
+  bool pull_faces(const Face& face, const Face& polygon, Clip& clip, std::span<PairBar> out) const {
     if (!clip.run(face)) return false;
     const Vector3 &N = face.normal, &e = polygon.normal, corner = face.corner(0);
     const auto height = [&](const Vector3& v) { return N.dot(corner - v); };
+    std::array<int, kMaxContacts> at;
     for (size_t i = 0; i < contacts_.size(); i++) {
       const PairContact contact(contacts_[i]);
-      const PairContactBar& bar = bar_[i];
       const Vector3 x = contact.surface(side_);
-      const int at =
-          nearest_point(clip, x, [&](const Vector3& v) { return Vector3(v + height(v) * N); });
-      if (at < 0) return false;
-      const Vector3 v = clip[at];
-      if (std::abs(e.dot(x - v) - contact.dist) > near_) return false;
-      // e = -n
-      const double dist_bar = bar.dist - 0.5 * e.dot(bar.pos);
-      const Vector3 e_bar = dist_bar * (x - v) - bar.n - 0.5 * contact.dist * bar.pos;
-      const Vector3 x_bar = bar.pos + dist_bar * e, in_plane = x_bar - N * N.dot(x_bar);
-      out.torque(1 - side_, e.cross(e_bar));
-      // N · δx of the plane's own motion; the rest is δv + β ω × N
-      out.force(side_, x, x_bar - in_plane);
-      out.torque(side_, height(v) * N.cross(in_plane));
-      corner_size_pullback(own_, corner, x_bar - in_plane, out.size[static_cast<size_t>(side_)]);
-      clip.add_bar(at, in_plane - dist_bar * e);
+      at[i] = nearest_point(clip, x, [&](const Vector3& v) { return Vector3(v + height(v) * N); });
+      if (at[i] < 0 || std::abs(e.dot(x - clip[at[i]]) - contact.dist) > near_) return false;
     }
-    clip.pullback(geom_, side_, face, out);
+    for (size_t k = 0; k < out.size(); k++) {
+      clip.clear_bars();
+      for (size_t i = 0; i < contacts_.size(); i++) {
+        const PairContactBar& bar = bars_[k][i];
+        if (!bar.any()) continue;
+        const PairContact contact(contacts_[i]);
+        const Vector3 x = contact.surface(side_), v = clip[at[i]];
+        // e = -n
+        const double dist_bar = bar.dist - 0.5 * e.dot(bar.pos);
+        const Vector3 e_bar = dist_bar * (x - v) - bar.n - 0.5 * contact.dist * bar.pos;
+        const Vector3 x_bar = bar.pos + dist_bar * e, in_plane = x_bar - N * N.dot(x_bar);
+        out[k].torque(1 - side_, e.cross(e_bar));
+        // N · δx of the plane's own motion; the rest is δv + β ω × N
+        out[k].force(side_, x, x_bar - in_plane);
+        out[k].torque(side_, height(v) * N.cross(in_plane));
+        corner_size_pullback(own_, corner, x_bar - in_plane,
+                             out[k].size[static_cast<size_t>(side_)]);
+        clip.add_bar(at[i], in_plane - dist_bar * e);
+      }
+      clip.pullback(geom_, side_, face, out[k]);
+    }
     return true;
   }
 
   // dist = N · (v - face),  pos = v - N dist/2
-  bool pull_edge(const Face& face, Clip& clip, PairBar& out) const {
+  bool pull_edge(const Face& face, Clip& clip, std::span<PairBar> out) const {
     if (!clip.run(face)) return false;
+    std::array<int, kMaxContacts> at;
     for (size_t i = 0; i < contacts_.size(); i++) {
       const PairContact contact(contacts_[i]);
-      const int at =
-          nearest_point(clip, contact.surface(1 - side_), [](const Vector3& v) { return v; });
-      if (at < 0) return false;
-      clip.add_bar(at, face_point_pullback(side_, face.normal, face.size, contact, bar_[i], out));
+      at[i] = nearest_point(clip, contact.surface(1 - side_), [](const Vector3& v) { return v; });
+      if (at[i] < 0) return false;
     }
-    clip.pullback(geom_, side_, face, out);
+    for (size_t k = 0; k < out.size(); k++) {
+      clip.clear_bars();
+      for (size_t i = 0; i < contacts_.size(); i++) {
+        const PairContact contact(contacts_[i]);
+        clip.add_bar(at[i], face_point_pullback(side_, face.normal, face.size, contact, bars_[k][i],
+                                                out[k]));
+      }
+      clip.pullback(geom_, side_, face, out[k]);
+    }
     return true;
   }
 
@@ -370,7 +388,7 @@ class ClippedPair {
 
   const std::array<GeomPose, 2>& geom_;
   Contacts contacts_;
-  std::span<const PairContactBar> bar_;
+  Bars bars_;
   int side_;  // of the face
   const GeomPose &own_, &other_;
   double near_;
@@ -379,12 +397,12 @@ class ClippedPair {
 }  // namespace
 
 void clipped_readings(const std::array<GeomPose, 2>& geom, Contacts contact,
-                      std::span<const PairContactBar> bar, Readings& readings) {
+                      std::span<const PairContactBar* const> bars, Readings& readings) {
   const int before = readings.count();
-  ClippedPair(geom, contact, bar, 0).faces(readings);
+  ClippedPair(geom, contact, bars, 0).faces(readings);
   if (readings.count() > before) return;
   for (const int side : {1, 0}) {
-    const ClippedPair pair(geom, contact, bar, side);
+    const ClippedPair pair(geom, contact, bars, side);
     pair.edges(readings);
     pair.lines(readings);
   }

@@ -21,9 +21,10 @@
 
 namespace diffmj {
 
-// All contacts of a pair, with a cotangent for each: adds the readings that fit all of them.
+// All contacts of a pair: adds the readings that fit all of them. Each of bars points to a
+// cotangent for each contact.
 void clipped_readings(const std::array<GeomPose, 2>& geom, std::span<const mjPreContact> contact,
-                      std::span<const PairContactBar> bar, Readings& readings);
+                      std::span<const PairContactBar* const> bars, Readings& readings);
 
 }  // namespace diffmj
 

@@ -21,7 +21,8 @@ constexpr FeatureTolerance kFlat{.place = 1e-7, .normal = 1e-7};
 
 class ConvexPair {
  public:
-  ConvexPair(const mjModel* m, mjData* d, int first, int n, const ContactBar* bar, PairBar& out)
+  ConvexPair(const mjModel* m, mjData* d, int first, int n, const ContactBar* bar,
+             std::span<PairBar> out)
       : m_(m),
         d_(d),
         contacts_(d->contact + first),
@@ -34,7 +35,7 @@ class ConvexPair {
   bool run() {
     detect_contacts(m_, d_, *contacts_, found_);
     for (int i = 0; i < n_; i++) {
-      if (!bar_[i].any()) continue;
+      if (!has_bar(i)) continue;
       const mjContact& contact = contacts_[i];
       const int at = found_.nearest(contact.pos, contact.dist, contact.frame);
       if (at < 0) return false;
@@ -43,32 +44,52 @@ class ConvexPair {
           mju_dist3(found.normal, contact.frame) > kSameNormal) {
         return false;
       }
-      found_bar_[static_cast<size_t>(at)] += contact_bar(PairContact(found), bar_[i]);
+      for (size_t k = 0; k < out_.size(); k++) {
+        found_bar_[k][static_cast<size_t>(at)] += contact_bar(
+            PairContact(found), bar_[k * static_cast<size_t>(n_) + static_cast<size_t>(i)]);
+      }
     }
-    const std::span<const mjPreContact> contacts(found_.contact.data(),
-                                                 static_cast<size_t>(found_.n));
+    const auto nfound = static_cast<size_t>(found_.n);
+    const std::span<const mjPreContact> contacts(found_.contact.data(), nfound);
     // prisms of a height field have a contact each
-    if (geom_[0].type != mjGEOM_HFIELD) return pull(contacts, found_bar_.data());
-    for (size_t i = 0; i < contacts.size(); i++) {
-      if (found_bar_[i].any() && !pull(contacts.subspan(i, 1), &found_bar_[i])) return false;
+    if (geom_[0].type != mjGEOM_HFIELD) return pull(contacts, 0);
+    for (size_t i = 0; i < nfound; i++) {
+      bool any = false;
+      for (size_t k = 0; k < out_.size(); k++) any = any || found_bar_[k][i].any();
+      if (any && !pull(contacts.subspan(i, 1), i)) return false;
     }
     return true;
   }
 
  private:
-  // of one clip, or one of nearest points
-  bool pull(std::span<const mjPreContact> contacts, const PairContactBar* bar) {
-    Readings readings(out_.pivot, is_curved() ? Readings::kIterative : Readings::kExact);
+  bool has_bar(int i) const {
+    for (size_t k = 0; k < out_.size(); k++) {
+      if (bar_[k * static_cast<size_t>(n_) + static_cast<size_t>(i)].any()) return true;
+    }
+    return false;
+  }
+
+  // of one clip, or one of nearest points: of those that were found, from number first on
+  bool pull(std::span<const mjPreContact> contacts, size_t first) {
+    Readings readings(out_[0].pivot, out_.size(),
+                      is_curved() ? Readings::kIterative : Readings::kExact);
     // prisms of a height field clip nothing
     const bool clips =
         (m_->opt.disableflags & mjDSBL_MULTICCD) == 0 && geom_[0].type != mjGEOM_HFIELD;
     if (contacts.size() == 1) {
-      readings.add([&](PairBar& out) {
-        return nearest_pullback(geom_, PairContact(contacts[0]), is_curved() ? kCurved : kFlat,
-                                bar[0], out, Undetermined::kUnknown);
+      readings.add([&](std::span<PairBar> out) {
+        for (size_t k = 0; k < out.size(); k++) {
+          if (!nearest_pullback(geom_, PairContact(contacts[0]), is_curved() ? kCurved : kFlat,
+                                found_bar_[k][first], out[k], Undetermined::kUnknown)) {
+            return false;
+          }
+        }
+        return true;
       });
     }
-    if (clips) clipped_readings(geom_, contacts, {bar, contacts.size()}, readings);
+    std::array<const PairContactBar*, kMaxCotangents> bars;
+    for (size_t k = 0; k < out_.size(); k++) bars[k] = &found_bar_[k][first];
+    if (clips) clipped_readings(geom_, contacts, std::span(bars).first(out_.size()), readings);
     return readings.commit(out_);
   }
 
@@ -89,16 +110,16 @@ class ConvexPair {
   const mjContact* contacts_;
   int n_;
   const ContactBar* bar_;
-  PairBar& out_;
+  std::span<PairBar> out_;
   std::array<GeomPose, 2> geom_;
   Detected found_;
-  std::array<PairContactBar, kMaxContacts> found_bar_ = {};
+  std::array<std::array<PairContactBar, kMaxContacts>, kMaxCotangents> found_bar_ = {};
 };
 
 }  // namespace
 
 bool convex_pullback(const StageModel& impl, int first, int n, const ContactBar* bar,
-                     Workspace& workspace, PairBar& out) {
+                     Workspace& workspace, std::span<PairBar> out) {
   const mjModel* m = impl.tight();
   mjData* d = workspace.data.get();
   // without native CCD the penetration is near the least, not the least
