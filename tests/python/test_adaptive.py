@@ -314,7 +314,7 @@ def test_step_budget():
 
 
 def test_step_budget_is_of_work_too():
-    """Twenty boxes on a floor, by steps so short that the budget of steps alone would allow them."""
+    """Twenty boxes on a floor, by steps so short that their budget alone would allow them."""
     bodies = "".join(
         f'<body pos="{0.3 * i} 0 .0999"><freejoint/><geom type="box" size=".1 .1 .1"/></body>'
         for i in range(20)

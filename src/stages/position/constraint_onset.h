@@ -16,8 +16,8 @@ namespace diffmj {
 // s at the violation of row i of a contact or limit, 1 of other rows and for width 0.
 double constraint_onset(const mjData* d, int i, double width);
 
-// Replaces impedance, its slope, R and D of all such rows, and R in A + R where a no-slip pass reads
-// that; after the position stage and before anything that reads them. Width 0: nothing.
+// Replaces impedance, its slope, R and D of all such rows, and R in A + R where a no-slip pass
+// reads that; after the position stage and before anything that reads them. Width 0: nothing.
 void apply_constraint_onset(const mjModel* m, mjData* d, double width);
 
 // mj_forward with that, but for sensors.
