@@ -17,7 +17,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from experiments import common
+from experiments import common, film
 from experiments.manipulation import METHODS, Method, Motion, Run, Task, available
 
 BEST, SAMPLING = "best", "sampling"  # motions that are kept
@@ -83,10 +83,10 @@ def compare(
         for method in methods:
             for seed in seeds:
                 x, motion = task.run(method, seed, seconds, nthread)
-                end = "not solved" if x.solved is None else f"solved after {x.solved:.2f} s"
+                end = "not solved in" if x.solved is None else "solved after"
                 print(
-                    f"{task.variant}, {method.name}, seed {seed}: {end} of motion, "
-                    f"{x.spent[-1]:.1f} s of planning, error {x.errors[-1]:.2f}",
+                    f"{task.variant}, {method.name}, seed {seed}: {end} {x.time[-1]:.2f} s of "
+                    f"motion, {x.spent[-1]:.1f} s of planning, error {x.errors[-1]:.2f}",
                     flush=True,
                 )
                 yield x, motion
@@ -109,93 +109,169 @@ def record(folder: Path, tasks: list[Task], methods, seeds, seconds: float, opti
                 kept.save(folder)
 
 
-def table(runs: list[Run]) -> dict:
-    """By variant and method: runs, solved ones, medians of motion and planning until then."""
-    out: dict = {}
-    for x in runs:
-        out.setdefault(x.variant, {}).setdefault(x.method, []).append(x)
-    for rows in out.values():
-        for method, own in rows.items():
-            solved = [x for x in own if x.solved is not None]
-            found = {
-                "runs": len(own),
-                "solved": len(solved),
-                "error": float(np.median([x.errors[-1] for x in own])),
-                "motion": float(np.median([x.solved for x in solved])) if solved else None,
-                "planning": float(np.median([x.spent[-1] for x in solved])) if solved else None,
-                "processor": float(np.median([x.processor[-1] for x in solved]))
-                if solved
-                else None,
-            }
-            rows[method] = found
+def table(runs: Iterable[Run], variants: Iterable[str], methods: Iterable[Method]) -> dict:
+    """By variant and method: runs, solved ones, medians of these, and all that in words."""
+    return {
+        variant: {
+            method.name: _summary(
+                [x for x in runs if (x.variant, x.method) == (variant, method.name)]
+            )
+            for method in methods
+        }
+        for variant in variants
+    }
+
+
+def _summary(runs: list[Run]) -> dict:
+    solved = [x for x in runs if x.solved is not None]
+    out = {"runs": len(runs), "solved": len(solved), "words": "not run"}
+    if runs:
+        out["error"] = float(np.median([x.errors[-1] for x in runs]))
+        out["words"] = f"{len(solved)} of {len(runs)}"
+    if solved:
+        out["motion"] = float(np.median([x.solved for x in solved]))
+        out["processor"] = float(np.median([x.processor[-1] for x in solved]))
+        out["words"] += f"; {out['motion']:.1f} s of motion, {out['processor']:.0f} s of processor"
     return out
 
 
-def _on_grid(x, y, grid: np.ndarray) -> np.ndarray:
-    """The last value until each point; a run that has ended keeps it."""
-    return np.asarray(y)[np.maximum(np.searchsorted(x, grid, side="right") - 1, 0)]
-
-
-def draw(runs: list[Run], title: str):
-    """Median and range of the errors over the motion, and over the time of planning."""
-    variants = list(dict.fromkeys(x.variant for x in runs))
+def draw(recorded: list[Run], live: list[Run], title: str):
+    """Median and range of recorded errors over the motion, and over the time of planning; runs of
+    now are dashed."""
+    variants = list(dict.fromkeys(x.variant for x in [*recorded, *live]))
     figure, axes = plt.subplots(
         len(variants), 2, figsize=(12, 3.8 * len(variants)), sharey=True, squeeze=False
     )
     for (left, right), variant in zip(axes, variants, strict=True):
         for method in METHODS:
-            own = [x for x in runs if x.method == method.name and x.variant == variant]
-            if not own:
-                continue
-            spans = [(left, [x.time for x in own], 0.0), (right, [x.spent for x in own], 0.1)]
-            for axis, over, first in spans:
-                last = max(t[-1] for t in over)
-                grid = np.geomspace(first, last, 300) if first else np.linspace(0, last, 300)
-                y = np.array([_on_grid(t, x.errors, grid) for t, x in zip(over, own, strict=True)])
-                axis.plot(grid, np.median(y, axis=0), color=method.colour, label=method.name)
-                axis.fill_between(grid, y.min(0), y.max(0), color=method.colour, alpha=0.15, lw=0)
+            key = variant, method.name
+            own = [x for x in recorded if (x.variant, x.method) == key]
+            if own:
+                label = f"{method.name} ({len(own)})"
+                over = [x.time for x in own]
+                grid = np.linspace(0, max(x[-1] for x in over), 300)
+                y = [np.interp(grid, t, x.errors) for t, x in zip(over, own, strict=True)]
+                _range(left, grid, y, color=method.colour, label=label)
+                over = [x.processor for x in own]
+                grid = np.geomspace(1, max(x[-1] for x in over), 300)
+                y = [_so_far(grid, t, x.errors) for t, x in zip(over, own, strict=True)]
+                _range(right, grid, y, color=method.colour, label=label)
+            for x in (x for x in live if (x.variant, x.method) == key):
+                look = {"color": method.colour, "lw": 2, "ls": "--"}
+                left.plot(x.time, x.errors, **look)
+                right.plot(x.processor, x.errors, drawstyle="steps-post", **look)
         for axis in (left, right):
             axis.axhline(1, color=common.GREY, lw=0.8)
             axis.set_yscale("log")
         name = title if len(variants) == 1 else f"{title}: {variant}"
         left.set(xlabel="time of the motion [s]", ylabel="error, solved below 1", title=name)
-        right.set(xlabel="time of planning, two cores [s]", xscale="log")
-    axes[0, 0].legend(fontsize=8)
+        left.set_xlim(left=0)
+        right.set(xlabel="processor time of planning [s]", xscale="log")
+        right.set_xlim(left=1)
+        left.legend(fontsize=8)
     return figure
+
+
+def _so_far(grid: np.ndarray, x, y) -> np.ndarray:
+    """The last value until each point."""
+    return np.asarray(y)[np.maximum(np.searchsorted(x, grid, side="right") - 1, 0)]
+
+
+def _range(axis, grid: np.ndarray, y: list[np.ndarray], color: str, label: str) -> None:
+    axis.plot(grid, np.median(y, axis=0), color=color, label=label)
+    axis.fill_between(grid, np.min(y, axis=0), np.max(y, axis=0), color=color, alpha=0.15, lw=0)
+
+
+def motions(name: str, **camera) -> list[film.Motion]:
+    """The film of a task: its best recorded run, and as much of the one with the most samples."""
+    if not available():
+        sys.exit("the scene needs MyoSuite, which is not installed")
+    kept = Record.load(Path(__file__).parent / name)
+    out: list[film.Motion] = []
+    for x in (kept.motions[key] for key in (BEST, SAMPLING) if key in kept.motions):
+        qpos = np.array(x.qpos[: len(out[0].qpos)] if out else x.qpos)
+        solved = kept.run(x.variant, x.method, x.seed).solved is not None
+        label = f"{x.method}: {'solved' if solved else 'not solved'}"
+        time, model = x.interval * np.arange(len(qpos)), Task(name, x.variant).model
+        out.append(film.Motion(model, time, qpos, label=label, plain=True, **camera))
+    return out
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", action="store_true", help="add missing runs to recorded.json")
-    parser.add_argument("--methods", nargs="+", help="of the record, some alone")
-    parser.add_argument("--variants", nargs="+", help="of the record, some alone")
-    parser.add_argument("--seeds", type=int, help="of the record, the first ones alone")
+    parser.add_argument("--methods", nargs="+", help="some alone")
+    parser.add_argument("--variants", nargs="+", help="some alone")
+    parser.add_argument("--seeds", type=int, help="so many alone")
     parser.add_argument("--machine", default="", help="to be noted in a new record")
 
 
 def main(file: str, doc: str, argv, title: str) -> int:
     """Of the experiment in the folder of a file."""
     options = common.arguments(doc, argv, _options)
-    name = Path(file).parent.name
-    if not available():
-        sys.exit(f"{name}: needs MyoSuite; pip install myosuite")
+    home = Path(file).parent
+    if not (available() or options.quick):
+        sys.exit(f"{home.name}: needs MyoSuite; pip install myosuite")
     expected, checks = common.expected(file), common.Checks()
-    full, bounds = expected["full"], expected["quick" if options.quick else "full"]
+    bounds = expected["full"] | (expected["quick"] if options.quick else {})
     methods = [x for x in METHODS if x.name in (options.methods or bounds["methods"])]
-    tasks = [Task(name, variant) for variant in options.variants or full["variants"]]
+    tasks = [Task(home.name, x) for x in options.variants or bounds["variants"]] * available()
+    seeds = range(options.seeds or bounds["seeds"])
     if options.record:
-        seeds = range(options.seeds or full["seeds"])
-        record(Path(file).parent, tasks, methods, seeds, full["seconds"], options)
+        record(home, tasks, methods, seeds, bounds["seconds"], options)
         return 0
-    runs = [x for x, _ in compare(tasks, methods, range(bounds["seeds"]), bounds["seconds"], options.nthread)]
-    found = table(runs)
-    for x in runs if options.quick else ():
-        what = f"{x.variant}, {x.method}: cost of the last plan over that of the first"
-        checks.below(what, x.costs[-1] / x.costs[0], 1)
-    for variant, solved in ({} if options.quick else expected["solved"]).items():
-        for method, least in solved.items():
+    live = [
+        x for x, _ in compare(tasks, methods, seeds, bounds["seconds"], options.nthread)
+    ]
+    numbers: dict = {}
+    if options.quick:
+        kept = Record.load(home)
+        shown = kept.runs
+        numbers["note"] = note(kept, live)
+        for x in live:
+            what = f"{x.variant}, {x.method}, now: cost of the last plan over that of the first"
+            checks.below(what, x.costs[-1] / x.costs[0], 1)
+    else:
+        shown = live
+    every = [x for x in METHODS if x.name in expected["full"]["methods"]]
+    numbers["solved"] = table(shown, expected["full"]["variants"], every)
+    for variant, least in expected["solved"].items():
+        for method, n in least.items():
             what = f"{variant}, {method}: solved"
-            checks.above(what, found[variant][method]["solved"], least - 0.5)
-    folder = options.out / name
-    common.write(folder, {"table": found}, checks, {}, **{name: draw(runs, title)})
-    (folder / "runs.json").write_text(json.dumps([asdict(x) for x in runs]) + "\n")
+            checks.above(what, numbers["solved"][variant][method]["solved"], n - 0.5)
+    for variant, names in expected.get("unsolved", {}).items():
+        for method in names:
+            what = f"{variant}, {method}: solved"
+            checks.below(what, numbers["solved"][variant][method]["solved"], 0.5)
+    figure = draw(shown, live if options.quick else [], title)
+    common.write(options.out / home.name, numbers, checks, {"runs": rows(shown)}, errors=figure)
     return checks.report()
+
+
+def note(kept: Record, live: list[Run]) -> str:
+    words = (
+        f"Recorded: figure, film and table are of runs on {kept.machine}. {kept.command} repeats "
+        "them, in hours. Processor time is that of all cores together; with both of two cores free, "
+        "planning takes little more than half of it on the clock. "
+    )
+    if not live:
+        return words + "MyoSuite is not installed here: nothing was planned for this page."
+    seconds = sum(x.processor[-1] for x in live)
+    names = ", ".join(dict.fromkeys(x.method for x in live))
+    motion = sum(x.time[-1] for x in live)
+    return words + (
+        f"Dashed in the figure: the first {motion:.2f} s of motion, planned now ({names}), with "
+        f"{seconds:.0f} s of processor time."
+    )
+
+
+def rows(runs: list[Run]) -> dict:
+    """For a CSV."""
+    return {
+        "variant": [x.variant for x in runs],
+        "method": [x.method for x in runs],
+        "seed": [x.seed for x in runs],
+        "solved after [s of motion]": ["" if x.solved is None else x.solved for x in runs],
+        "last error": [x.errors[-1] for x in runs],
+        "processor time [s]": [x.processor[-1] for x in runs],
+        "clock [s]": [x.spent[-1] for x in runs],
+    }
