@@ -82,8 +82,10 @@ def pictures(*motions: Motion) -> tuple[bytes, bytes]:
     """The strip (PNG), with a row for each motion, and the film (animated WebP)."""
     begin, end = motions[0].time[0], max(x.time[-1] for x in motions)
     times = np.linspace(begin, end, round(motions[0].slower * FRAMES_PER_SECOND * (end - begin)))
-    strip = _grid([_render(x, x.moments) for x in motions])
-    film = [_grid([row]) for row in zip(*(_render(x, times) for x in motions), strict=True)]
+    # together: a large scene takes seconds until its first picture
+    rendered = [_render(x, [*x.moments, *times]) for x in motions]
+    strip = _grid([x[: -len(times)] for x in rendered])
+    film = [_grid([row]) for row in zip(*(x[-len(times) :] for x in rendered), strict=True)]
     still, moving = io.BytesIO(), io.BytesIO()
     strip.save(still, "PNG", optimize=True)
     duration = 1000 // FRAMES_PER_SECOND

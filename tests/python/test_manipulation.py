@@ -17,7 +17,12 @@ from experiments.manipulation import METHODS, Motion, Run
 
 TASKS = ("ball_swap", "cube_in_hand", "cube_on_table", "tennis")
 
-needs_myosuite = pytest.mark.skipif(not manipulation.available(), reason="needs MyoSuite")
+
+@pytest.fixture
+def myosuite():
+    if not manipulation.available():
+        assert "DIFFMJ_REQUIRE_MYOSUITE" not in os.environ, "no package myosuite"
+        pytest.skip("no package myosuite: `make setup` installs it")
 
 
 def a_run(method="hybrid", seed=0, solved=1.0, error=0.5, variant="turn"):
@@ -123,7 +128,7 @@ def test_the_page_shows_the_record_without_myosuite(name, tmp_path, monkeypatch)
         run.main(["--out", str(tmp_path)])
 
 
-@needs_myosuite
+@pytest.mark.usefixtures("myosuite")
 @pytest.mark.parametrize("name", TASKS)
 def test_scenes_have_what_the_task_files_name(name):
     task = manipulation.Task(name)
@@ -137,7 +142,7 @@ def test_scenes_have_what_the_task_files_name(name):
     assert errors.max() > 1, "it would be solved from the start"
 
 
-@needs_myosuite
+@pytest.mark.usefixtures("myosuite")
 def test_the_ball_misses_both_hands():
     """Otherwise tennis would have a gradient without contacts from distance."""
     task = manipulation.Task("tennis")
