@@ -1,7 +1,7 @@
 """Planners on a task of manipulation: runs, their record, table, figure and film.
 
-A run of all methods from all starts takes hours. `python -m experiments.ball_swap.run --record` adds
-those that are missing to recorded.json beside it, one after the other, and can be interrupted. The
+Runs of all methods from all starts take hours. `python -m experiments.ball_swap.run --record` adds
+the missing ones to recorded.json in its folder, one after the other, and can be interrupted. The
 page shows that record, marked as such, and a short run of its own.
 """
 
@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from experiments import common, film
-from experiments.manipulation import METHODS, Method, Motion, Run, Task, available
+from experiments.manipulation import METHODS, TIMESTEP, Method, Motion, Run, Task, available
 
 BEST, SAMPLING = "best", "sampling"  # motions that are kept
 
@@ -131,7 +131,8 @@ def _summary(runs: list[Run]) -> dict:
     if solved:
         out["motion"] = float(np.median([x.solved for x in solved]))
         out["processor"] = float(np.median([x.processor[-1] for x in solved]))
-        out["words"] += f"; {out['motion']:.1f} s of motion, {out['processor']:.0f} s of processor"
+        steps = round(out["motion"] / TIMESTEP)
+        out["words"] += f"; {steps} steps, {out['processor']:.0f} s of processor time"
     return out
 
 
@@ -252,7 +253,8 @@ def note(kept: Record, live: list[Run]) -> str:
     """What a reader has to know about the page's figure, film and table."""
     words = (
         f"Recorded: figure, film and table are of runs on {kept.machine}; {kept.command} repeats "
-        "them, in hours. Processor time is that of all cores together. "
+        "them, in hours. The table has medians of the runs that solve it: steps of 2.5 ms until "
+        "then, and processor time of planning, that of all cores together. "
     )
     if not live:
         return words + "MyoSuite is not installed here: nothing was planned for this page."

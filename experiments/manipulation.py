@@ -15,23 +15,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import shutil
 import sys
 import time
 import tomllib
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 import diffmj
-import matplotlib.pyplot as plt
 import mujoco
 import numpy as np
 
 from experiments import common
 
+TIMESTEP = 0.0025  # [s]
 HOLD = 0.25  # [s]: solved, if good enough for so long
 LOST = 20.0  # an error from which there is no way back: the object was dropped
 FRAME = 0.01  # [s] between states of a motion to be shown
@@ -47,7 +46,7 @@ def hand(file: str) -> mujoco.MjSpec:
     """A scene of MyoSuite with the contacts and the solver of [Paulus26]."""
     package = Path(importlib.util.find_spec("myosuite").origin).parent
     spec = mujoco.MjSpec.from_file(str(package / "envs/myo/assets" / file))
-    spec.option.timestep = 0.0025
+    spec.option.timestep = TIMESTEP
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     spec.option.iterations, spec.option.ls_iterations = 4, 16
     for geom in spec.geoms:

@@ -93,7 +93,7 @@ def test_table():
     runs = [a_run(seed=0, solved=1.0), a_run(seed=1, solved=3.0), a_run(seed=2, solved=None)]
     methods = [x for x in METHODS if x.name in ("gradient", "hybrid")]
     rows = comparison.table(runs, ["turn"], methods)["turn"]
-    assert rows["hybrid"]["words"] == "2 of 3; 2.0 s of motion, 4 s of processor"
+    assert rows["hybrid"]["words"] == "2 of 3; 800 steps, 4 s of processor time"
     assert rows["gradient"]["words"] == "not run"
     assert comparison.table([runs[2]], ["turn"], methods)["turn"]["hybrid"]["words"] == "0 of 1"
 
