@@ -80,6 +80,7 @@ def add_film(result: Result, renderer: str) -> None:
         result.film = (result.folder / "film.webp").read_bytes()
     else:
         print(f"no film of {name}: {done.stderr.strip()}")
+        result.no_film = (done.stderr.splitlines() or ["the renderer ended without a word"])[-1]
 
 
 def main(argv=None) -> int:

@@ -15,24 +15,25 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import shutil
 import sys
+import time
 import tomllib
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 import diffmj
-import matplotlib.pyplot as plt
 import mujoco
 import numpy as np
 
 from experiments import common
 
+TIMESTEP = 0.0025  # [s]
 HOLD = 0.25  # [s]: solved, if good enough for so long
 LOST = 20.0  # an error from which there is no way back: the object was dropped
+FRAME = 0.01  # [s] between states of a motion to be shown
 SPEED = 0.02  # standard deviation of velocities at the start [m/s or rad/s]
 TERMS = {"distance": diffmj.Distance, "control_effort": diffmj.ControlEffort}
 
@@ -45,7 +46,7 @@ def hand(file: str) -> mujoco.MjSpec:
     """A scene of MyoSuite with the contacts and the solver of [Paulus26]."""
     package = Path(importlib.util.find_spec("myosuite").origin).parent
     spec = mujoco.MjSpec.from_file(str(package / "envs/myo/assets" / file))
-    spec.option.timestep = 0.0025
+    spec.option.timestep = TIMESTEP
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     spec.option.iterations, spec.option.ls_iterations = 4, 16
     for geom in spec.geoms:
@@ -86,7 +87,19 @@ class Run:
     time: list[float]  # [s]
     errors: list[float]  # the largest, 1 where it is just good enough
     spent: list[float]  # [s] of planning on the clock until then
+    processor: list[float]  # [s] of all cores until then
     costs: list[float]  # of the plans
+
+
+@dataclass
+class Motion:
+    """The states of a run, to be shown."""
+
+    variant: str
+    method: str
+    seed: int
+    interval: float  # [s] between rows
+    qpos: list[list[float]]
 
 
 class Task:
@@ -116,14 +129,16 @@ class Task:
             "ctrl": ctrl,
         }
 
-    def run(self, method: Method, seed: int, seconds: float, nthread: int = 0) -> Run:
+    def run(
+        self, method: Method, seed: int, seconds: float, nthread: int = 0
+    ) -> tuple[Run, Motion]:
         cfd = getattr(self.scene, "CFD", diffmj.Cfd(width=0.1)) if method.cfd else None
         sim = diffmj.Simulator(self.model, cfd=cfd)
         planner = diffmj.Planner(
             sim, self.cost, **self.file["planner"] | method.planner, seed=seed, nthread=nthread
         )
         rows = round(HOLD / self.model.opt.timestep) + 1
-        known = np.zeros(0)
+        known, processor = np.zeros(0), []
 
         def errors(qpos: np.ndarray) -> np.ndarray:
             nonlocal known
@@ -132,15 +147,17 @@ class Task:
             return known
 
         def done(run: diffmj.MpcRun) -> bool:
+            processor.append(time.process_time() - began)
             x = errors(run.qpos)
             return x[-1] > LOST or held(x, rows)
 
+        start, began = self.start(seed), time.process_time()
         with warnings.catch_warnings():
             # samples that diverge are left out, which is not news here
             warnings.simplefilter("ignore", RuntimeWarning)
             run = diffmj.run_mpc(
                 planner,
-                **self.start(seed),
+                **start,
                 nstep=round(seconds / self.model.opt.timestep),
                 execute=self.file["execution"]["execute"],
                 done=done,
@@ -149,16 +166,15 @@ class Task:
         begins = [plan.time for plan in run.plans]
         at = np.append(np.searchsorted(run.time, begins), len(x) - 1)
         spent = np.cumsum([0.0, *(plan.seconds for plan in run.plans)])
+        series = run.time[at] - run.time[0], x[at], spent, [0, *processor], run.costs
+        every = round(FRAME / self.model.opt.timestep)
         return Run(
             self.variant,
             method.name,
             seed,
             float(run.simulated) if held(x, rows) else None,
-            *(
-                np.round(row, 4).tolist()
-                for row in (run.time[at] - run.time[0], x[at], spent, run.costs)
-            ),
-        )
+            *(np.round(row, 4).tolist() for row in series),
+        ), Motion(self.variant, method.name, seed, FRAME, run.qpos[::every].round(4).tolist())
 
     def write(self, folder: Path) -> None:
         """Scene and task, for `diffmj plan`."""
@@ -169,97 +185,6 @@ class Task:
 
 def held(errors: np.ndarray, rows: int) -> bool:
     return len(errors) >= rows and bool(np.all(errors[-rows:] < 1))
-
-
-def compare(tasks: list[Task], methods, seeds: int, seconds: float, nthread: int) -> list[Run]:
-    runs = []
-    for task in tasks:
-        for method in methods:
-            for seed in range(seeds):
-                x = task.run(method, seed, seconds, nthread)
-                runs.append(x)
-                end = "not solved" if x.solved is None else f"solved after {x.solved:.2f} s"
-                print(
-                    f"{task.variant}, {method.name}, seed {seed}: {end} of motion, "
-                    f"{x.spent[-1]:.1f} s of planning, error {x.errors[-1]:.2f}",
-                    flush=True,
-                )
-    return runs
-
-
-def table(runs: list[Run]) -> dict:
-    """By variant and method: runs, solved ones, medians of motion and planning until then."""
-    out: dict = {}
-    for x in runs:
-        out.setdefault(x.variant, {}).setdefault(x.method, []).append(x)
-    for rows in out.values():
-        for method, own in rows.items():
-            solved = [x for x in own if x.solved is not None]
-            rows[method] = {
-                "runs": len(own),
-                "solved": len(solved),
-                "motion": float(np.median([x.solved for x in solved])) if solved else None,
-                "planning": float(np.median([x.spent[-1] for x in solved])) if solved else None,
-            }
-    return out
-
-
-def _on_grid(x, y, grid: np.ndarray) -> np.ndarray:
-    """The last value until each point; a run that has ended keeps it."""
-    return np.asarray(y)[np.maximum(np.searchsorted(x, grid, side="right") - 1, 0)]
-
-
-def draw(runs: list[Run], title: str):
-    """Median and range of the errors over the motion, and over the time of planning."""
-    variants = list(dict.fromkeys(x.variant for x in runs))
-    figure, axes = plt.subplots(
-        len(variants), 2, figsize=(12, 3.8 * len(variants)), sharey=True, squeeze=False
-    )
-    for (left, right), variant in zip(axes, variants, strict=True):
-        for method in METHODS:
-            own = [x for x in runs if x.method == method.name and x.variant == variant]
-            if not own:
-                continue
-            spans = [(left, [x.time for x in own], 0.0), (right, [x.spent for x in own], 0.1)]
-            for axis, over, first in spans:
-                last = max(t[-1] for t in over)
-                grid = np.geomspace(first, last, 300) if first else np.linspace(0, last, 300)
-                y = np.array([_on_grid(t, x.errors, grid) for t, x in zip(over, own, strict=True)])
-                axis.plot(grid, np.median(y, axis=0), color=method.colour, label=method.name)
-                axis.fill_between(grid, y.min(0), y.max(0), color=method.colour, alpha=0.15, lw=0)
-        for axis in (left, right):
-            axis.axhline(1, color=common.GREY, lw=0.8)
-            axis.set_yscale("log")
-        name = title if len(variants) == 1 else f"{title}: {variant}"
-        left.set(xlabel="time of the motion [s]", ylabel="error, solved below 1", title=name)
-        right.set(xlabel="time of planning, two cores [s]", xscale="log")
-    axes[0, 0].legend(fontsize=8)
-    return figure
-
-
-def main(file: str, doc: str, argv, title: str) -> int:
-    """Of the experiment in the folder of a file."""
-    options = common.arguments(doc, argv)
-    name = Path(file).parent.name
-    if not available():
-        sys.exit(f"{name}: needs MyoSuite; pip install myosuite")
-    expected, checks = common.expected(file), common.Checks()
-    full, bounds = expected["full"], expected["quick" if options.quick else "full"]
-    tasks = [Task(name, variant) for variant in full["variants"]]
-    methods = [x for x in METHODS if x.name in bounds["methods"]]
-    runs = compare(tasks, methods, bounds["seeds"], bounds["seconds"], options.nthread)
-    found = table(runs)
-    for x in runs if options.quick else ():
-        what = f"{x.variant}, {x.method}: cost of the last plan over that of the first"
-        checks.below(what, x.costs[-1] / x.costs[0], 1)
-    for variant, solved in ({} if options.quick else expected["solved"]).items():
-        for method, least in solved.items():
-            what = f"{variant}, {method}: solved"
-            checks.above(what, found[variant][method]["solved"], least - 0.5)
-    folder = options.out / name
-    common.write(folder, {"table": found}, checks, {}, **{name: draw(runs, title)})
-    (folder / "runs.json").write_text(json.dumps([asdict(x) for x in runs]) + "\n")
-    return checks.report()
 
 
 if __name__ == "__main__":

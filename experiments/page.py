@@ -28,7 +28,7 @@ figure { margin: 1.2rem 0; }
 figcaption { max-width: 46rem; margin-top: .3rem; }
 .wide { overflow-x: auto; }
 .wide img { display: block; width: 100%; height: auto; }
-.film { max-width: 20rem; width: 100%; height: auto; border-radius: 4px; }
+.film { max-width: 100%; height: auto; border-radius: 4px; }
 table { border-collapse: collapse; margin: .8rem 0; font-size: .95rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem 1rem .3rem 0;
          border-bottom: 1px solid #e4e8ec; }
@@ -76,6 +76,7 @@ class Result:
     record: dict | None  # numbers.json; None: the run failed
     strip: bytes = b""
     film: bytes = b""
+    no_film: str = ""  # why it has none
 
     @property
     def missed(self) -> list[dict]:
@@ -138,7 +139,7 @@ def _film(x: Result, no_film: str) -> str:
     if not x.experiment.film:
         return ""
     if not x.strip:
-        return f"<p class=quiet>No film: {_text(no_film)}</p>"
+        return f"<p class=quiet>No film: {_text(x.no_film or no_film)}</p>"
     caption = _text(x.experiment.film)
     return f"""<figure><div class=wide>{_image(x.strip, caption)}</div>
 <figcaption>{caption}</figcaption></figure>

@@ -6,11 +6,11 @@ Every planner plans again every 40 ms of the motion, from five starts. Solved: b
 
 import sys
 
-from experiments import manipulation
+from experiments import comparison
 
 
 def main(argv=None):
-    return manipulation.main(__file__, __doc__, argv, "two balls change places")
+    return comparison.main(__file__, __doc__, argv, "two balls change places")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ makes the first plans alone.
 
 import sys
 
-from experiments import manipulation
+from experiments import comparison
 
 
 def main(argv=None):
-    return manipulation.main(__file__, __doc__, argv, "a die turned in the hand")
+    return comparison.main(__file__, __doc__, argv, "a die turned in the hand")
 
 
 if __name__ == "__main__":

@@ -43,11 +43,13 @@ def with_goal(out: mujoco.MjSpec, joints: dict, settle: float, axis, angle: floa
     mujoco.mju_quat2Mat(turn, quat)
     target = turn.reshape(3, 3) @ rotation
     die = out.body("Object")
-    die.add_site(name="die_centre", pos=[0, 0, 0])
-    out.worldbody.add_site(name="goal_centre", pos=place)
+    unseen = {"group": 4}
+    die.add_site(name="die_centre", pos=[0, 0, 0], **unseen)
+    out.worldbody.add_site(name="goal_centre", pos=place, **unseen)
     for k, letter in enumerate("xyz"):
-        die.add_site(name=f"die_{letter}", pos=ARM * np.eye(3)[k])
-        out.worldbody.add_site(name=f"goal_{letter}", pos=place + ARM * target[:, k])
+        die.add_site(name=f"die_{letter}", pos=ARM * np.eye(3)[k], **unseen)
+        there = place + ARM * target[:, k]
+        out.worldbody.add_site(name=f"goal_{letter}", pos=there, **unseen)
     # MyoSuite's own target, which is only to look at
     body = out.body("target")
     body.pos, quat = place, np.empty(4)

@@ -7,11 +7,11 @@ Solved: within 0.2 rad and 15 mm for 0.25 s. `--quick` makes the first plans alo
 
 import sys
 
-from experiments import manipulation
+from experiments import comparison
 
 
 def main(argv=None):
-    return manipulation.main(__file__, __doc__, argv, "a die turned on a table")
+    return comparison.main(__file__, __doc__, argv, "a die turned on a table")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ for 0.25 s. `--quick` makes the first plans alone.
 
 import sys
 
-from experiments import manipulation
+from experiments import comparison
 
 
 def main(argv=None):
-    return manipulation.main(__file__, __doc__, argv, "a ball returned and caught")
+    return comparison.main(__file__, __doc__, argv, "a ball returned and caught")
 
 
 if __name__ == "__main__":
