@@ -243,7 +243,7 @@ def main(file: str, doc: str, argv, title: str) -> int:
             what = f"{variant}, {method}, recorded: solved"
             checks.below(what, found[variant][method]["solved"], 0.5)
     numbers = {"note": note(kept, live), "solved": found}
-    tables = {"recorded": rows(kept.runs), "now": rows(live)}
+    tables = {"runs": rows(kept.runs, live)}
     figure = draw(kept.runs, live, title)
     common.write(options.out / home.name, numbers, checks, tables, errors=figure)
     return checks.report()
@@ -266,9 +266,11 @@ def note(kept: Record, live: list[Run]) -> str:
     )
 
 
-def rows(runs: list[Run]) -> dict:
+def rows(kept: list[Run], live: list[Run]) -> dict:
     """For a CSV."""
+    runs = [*kept, *live]
     return {
+        "made": ["recorded"] * len(kept) + ["now"] * len(live),
         "variant": [x.variant for x in runs],
         "method": [x.method for x in runs],
         "seed": [x.seed for x in runs],
