@@ -136,10 +136,14 @@ def _summary(runs: list[Run]) -> dict:
     return out
 
 
-def draw(recorded: list[Run], live: list[Run], title: str):
+def draw(recorded: list[Run], live: list[Run], order: list[str], title: str):
     """Median and range of recorded errors over the motion, and over the time of planning; runs of
-    now are dashed."""
-    variants = list(dict.fromkeys(x.variant for x in [*recorded, *live]))
+    now are dashed.
+
+    Args:
+        order: of the variants, those without runs included.
+    """
+    variants = [x for x in order if any(x == run.variant for run in [*recorded, *live])]
     figure, axes = plt.subplots(
         len(variants), 2, figsize=(12, 3.8 * len(variants)), sharey=True, squeeze=False
     )
@@ -244,7 +248,7 @@ def main(file: str, doc: str, argv, title: str) -> int:
             checks.below(what, found[variant][method]["solved"], 0.5)
     numbers = {"note": note(kept, live), "solved": found}
     tables = {"runs": rows(kept.runs, live)}
-    figure = draw(kept.runs, live, title)
+    figure = draw(kept.runs, live, recorded["variants"], title)
     common.write(options.out / home.name, numbers, checks, tables, errors=figure)
     return checks.report()
 
