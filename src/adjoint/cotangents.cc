@@ -12,6 +12,7 @@
 #include "record/sensordata.h"
 #include "record/tape.h"
 #include "record/trajectory.h"
+#include "setup/differentiation.h"
 #include "setup/model_impl.h"
 #include "stages/analytic.h"
 #include "stages/position/kinematics.h"
@@ -41,9 +42,9 @@ void require_force_cotangents(const std::string& who, const Model& model, const 
     throw UnsupportedError(who + ": the cotangent of efc_force is unavailable with " +
                            (stages
                                 ? std::string("integrator ") + integrator_name(model.integrator()) +
-                                      ", whose steps have several sets of forces"
-                                : "steps that are differentiated by differences") +
-                           "; use Euler, implicit or implicitfast");
+                                      ", whose steps have several sets of forces; use Euler, "
+                                      "implicit or implicitfast"
+                                : differenced_steps(model.impl())));
   }
   for (size_t i = 0; i < c.efc_force.size(); i++) {
     const std::vector<double>& x = c.efc_force[i];
@@ -201,11 +202,8 @@ void require_cotangents(const std::string& who, const Model& model, const Trajec
         "leave one of them out");
   }
   if (!cotangents.params.empty() && !model.impl().differentiation.of_field) {
-    const std::string& reason = model.gradient_path_reason();
-    throw UnsupportedError(
-        who + ": the gradient in parameters (" + cotangents.params[0] +
-        ") is unavailable for models whose steps are differentiated by differences" +
-        (reason.empty() ? "; use path analytic or oracle" : ": " + reason));
+    throw UnsupportedError(who + ": the gradient in parameters (" + cotangents.params[0] +
+                           ") is unavailable with " + differenced_steps(model.impl()));
   }
 }
 

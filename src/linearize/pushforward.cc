@@ -10,6 +10,7 @@
 #include "linearize/jacobians.h"
 #include "mj/call.h"
 #include "mj/callbacks.h"
+#include "setup/differentiation.h"
 #include "setup/model_impl.h"
 
 namespace diffmj {
@@ -51,9 +52,7 @@ void require_tangents(const Model& model, const Trajectory& t, const Tangents& x
   }
   if (!model.impl().differentiation.of_field) {
     throw UnsupportedError(std::string(kWho) + ": the tangent of " + x.params.begin()->first +
-                           " is unavailable for models whose steps are differentiated by "
-                           "differences: " +
-                           model.gradient_path_reason());
+                           " is unavailable with " + differenced_steps(model.impl()));
   }
 }
 

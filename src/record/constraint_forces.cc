@@ -5,6 +5,7 @@
 #include "record/input.h"
 #include "record/tape.h"
 #include "record/trajectory.h"
+#include "setup/differentiation.h"
 #include "setup/model_impl.h"
 #include "setup/workspace_lease.h"
 #include "stages/acceleration/constraint_solve.h"
@@ -26,12 +27,10 @@ ConstraintForces constraint_forces(const Model& model, const Trajectory& t, int 
   // the same that backward refuses
   const bool rk4 = model.integrator() == Integrator::kRk4;
   if (rk4 || !model.impl().differentiation.of_field) {
-    const std::string& reason = model.gradient_path_reason();
-    throw UnsupportedError(std::string("constraint_forces: unavailable with ") +
-                           (rk4 ? "integrator RK4, whose step has four sets of forces"
-                                : "steps that are differentiated by differences" +
-                                      (reason.empty() ? "" : " (" + reason + ")")) +
-                           "; use Euler, implicit or implicitfast");
+    throw UnsupportedError("constraint_forces: unavailable with " +
+                           (rk4 ? "integrator RK4, whose step has four sets of forces; use Euler, "
+                                  "implicit or implicitfast"
+                                : differenced_steps(model.impl())));
   }
   if (cfd_forward(model.impl())) {
     throw UnsupportedError(

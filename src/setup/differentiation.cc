@@ -48,4 +48,10 @@ Differentiation differentiation_by(GradientPath path, const mjModel* m) {
   return out;
 }
 
+std::string differenced_steps(const StageModel& impl) {
+  return "steps that are differentiated by differences" +
+         (impl.path_reason.empty() ? "; use gradient_path analytic or oracle"
+                                   : ": " + impl.path_reason);
+}
+
 }  // namespace diffmj

@@ -99,3 +99,26 @@ def test_oracle_agrees_on_the_zoo(name):
     for field in ("qpos", "qpos_tangent", "qvel", "act", "ctrl", "qfrc_applied"):
         x, y = getattr(a, field), getattr(b, field)
         np.testing.assert_allclose(x, y, atol=1e-6 * (1 + np.abs(y).max(initial=0)))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"gradient_path": "differences"}, "use gradient_path analytic or oracle"),
+        ({"integrator": "discrete"}, "integrator discrete"),
+    ],
+)
+def test_what_differences_do_not_have_is_refused_with_a_remedy_or_a_reason(options, says):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", diffmj.FallbackWarning)
+        sim = diffmj.Simulator(ARM, **options)
+    traj = sim.rollout(nstep=3)
+    force = np.ones(traj.steps[1].nefc)
+    for refused in (
+        lambda: traj.constraint_forces(1),
+        lambda: traj.backward(efc_force={1: force}),
+        lambda: traj.backward(qpos=np.ones_like(traj.qpos), params=["body_mass"]),
+        lambda: traj.forward(params={"body_mass": np.ones(sim.nbody)}),
+    ):
+        with pytest.raises(diffmj.UnsupportedError, match=f"differences.*{says}"):
+            refused()
