@@ -3,10 +3,12 @@
 //   stage i:  u_i = h Σ_j A_ij k_j,   q_i = q ⊕ u_i,   v_i = v + h Σ_j A_ij a_j,   act_i likewise
 //             a_i, act_dot_i = F(x_i),   k_i = dexpinv(u_i) v_i   (k_i = v_i before MuJoCo 4.0)
 //   result:   q' = q ⊕ h Σ b_i k_i,   v' = v + h Σ b_i a_i,   act' = next(act, Σ b_i act_dot_i)
+#include <limits>
 #include <utility>
 
 #include "integrate/field_pullback.h"
 #include "integrate/manifold.h"
+#include "integrate/rk4_recorder.h"
 #include "integrate/stages_pullback.h"
 #include "integrate/step.h"
 #include "integrate/tableau.h"
@@ -37,6 +39,74 @@ StepInput stage_input(const StepInput& in, const Workspace::Stage& stage, double
   return at;
 }
 
+// u_i, and the state x_i of stage i
+void begin_stage(const StepModel& impl, const StepInput& in, size_t i, Workspace& workspace) {
+  const mjModel* m = impl.mj();
+  const double h = m->opt.timestep;
+  Workspace::Stage& stage = workspace.stages[i];
+  std::fill(stage.u.begin(), stage.u.end(), 0.0);
+  std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
+  std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
+  std::copy(in.act.begin(), in.act.end(), stage.act.begin());
+  for (size_t j = 0; j < i; j++) {
+    const Workspace::Stage& before = workspace.stages[j];
+    add_scaled(stage.u, h * kRk4.A[i][j], before.k);
+    add_scaled(stage.qvel, h * kRk4.A[i][j], before.qacc);
+    add_scaled(stage.act, h * kRk4.A[i][j], before.act_dot);
+  }
+  mj_call("mj_integratePos", [&] { mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1); });
+}
+
+// k_i
+void end_stage(const mjModel* m, Workspace::Stage& stage) {
+  if (kRk4CorrectsRotations) {
+    stage_velocity(m, stage.u, stage.qvel, stage.k);
+  } else {
+    stage.k = stage.qvel;
+  }
+}
+
+// What the evaluations of the step found: as recorded, or by the same step again.
+StepStages recorded_stages(const StepModel& impl, const StepInput& in, Workspace& workspace) {
+  if (in.rk4.records) return in.rk4;
+  const mjModel* m = impl.mj();
+  mjData* d = workspace.data.get();
+  try {
+    Rk4Recorder recorder(m, 1, std::numeric_limits<size_t>::max(), workspace.rk4_records);
+    recorder.begin();
+    mj_call("mj_step", [&] {
+      write_input(m, d, in);
+      mj_step(CollidingModel(m), d);
+    });
+    recorder.end(d);
+  } catch (const MujocoError&) {
+    reset_keeping_mocap(impl, workspace);
+    throw;
+  }
+  if (workspace.rk4_records.empty()) {
+    throw Error(
+        "RK4: the stages of a step could not be observed, because MuJoCo's control "
+        "callback was set or removed meanwhile; leave it alone while diffmj computes");
+  }
+  return {&workspace.rk4_records, 0};
+}
+
+// The states, rates and slopes of the stages.
+void restore_stages(const StepModel& impl, const StepInput& in, const StepStages& recorded,
+                    Workspace& workspace) {
+  for (size_t i = 0; i < kStages; i++) {
+    Workspace::Stage& stage = workspace.stages[i];
+    begin_stage(impl, in, i, workspace);
+    const auto copy = [](CVec from, std::vector<double>& to) {
+      std::copy(from.begin(), from.end(), to.begin());
+    };
+    copy(recorded.row(recorded.records->qacc, i), stage.qacc);
+    copy(recorded.row(recorded.records->act_dot, i), stage.act_dot);
+    stage.nefc = recorded.row(recorded.records->nefc, i)[0];
+    end_stage(impl.mj(), stage);
+  }
+}
+
 }  // namespace
 
 StepInput rk4_stage_input(const StepModel& impl, const StepInput& in, size_t i,
@@ -46,7 +116,6 @@ StepInput rk4_stage_input(const StepModel& impl, const StepInput& in, size_t i,
 
 void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace) {
   const mjModel* m = impl.mj();
-  const double h = m->opt.timestep;
   for (size_t i = 0; i < kStages; i++) {
     Workspace::Stage& stage = workspace.stages[i];
     const bool cfd = cfd_forward(impl);
@@ -57,18 +126,8 @@ void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace
       mju_copy(d->mocap_quat, workspace.data->mocap_quat, 4 * impl.nmocap);
       std::copy_n(workspace.data->eq_active, m->neq, d->eq_active);
     }
-    std::fill(stage.u.begin(), stage.u.end(), 0.0);
-    std::copy(in.qpos.begin(), in.qpos.end(), stage.qpos.begin());
-    std::copy(in.qvel.begin(), in.qvel.end(), stage.qvel.begin());
-    std::copy(in.act.begin(), in.act.end(), stage.act.begin());
-    for (size_t j = 0; j < i; j++) {
-      const Workspace::Stage& before = workspace.stages[j];
-      add_scaled(stage.u, h * kRk4.A[i][j], before.k);
-      add_scaled(stage.qvel, h * kRk4.A[i][j], before.qacc);
-      add_scaled(stage.act, h * kRk4.A[i][j], before.act_dot);
-    }
+    begin_stage(impl, in, i, workspace);
     const StepInput at = rk4_stage_input(impl, in, i, workspace);
-    mj_call("mj_integratePos", [&] { mj_integratePos(m, stage.qpos.data(), stage.u.data(), 1); });
     try {
       if (cfd) {
         surrogate_field(impl, at, i == 0 ? in.qacc_warmstart : workspace.stages[i - 1].qacc,
@@ -86,11 +145,7 @@ void rk4_stages(const StepModel& impl, const StepInput& in, Workspace& workspace
     std::copy(d->qacc, d->qacc + impl.nv, stage.qacc.begin());
     std::copy(d->act_dot, d->act_dot + impl.na, stage.act_dot.begin());
     stage.nefc = d->nefc;
-    if (kRk4CorrectsRotations) {
-      stage_velocity(m, stage.u, stage.qvel, stage.k);
-    } else {
-      stage.k = stage.qvel;
-    }
+    end_stage(m, stage);
   }
 }
 
@@ -134,7 +189,13 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, CVec, StepBar
   const int na = impl.na;
   const double h = m->opt.timestep;
   const Eigen::Index ncotangent = bar.next.rows();
-  rk4_stages(impl, in, workspace);
+  StepStages recorded;
+  if (rk4_is_recordable(impl)) {
+    recorded = recorded_stages(impl, in, workspace);
+    restore_stages(impl, in, recorded, workspace);
+  } else {
+    rk4_stages(impl, in, workspace);
+  }
   step_end_pullback(impl, kRk4, h, bar, workspace);
 
   // act' = next(act, Σ b_i act_dot_i), with the actuator velocities of one of the stages
@@ -165,20 +226,27 @@ void rk4_step_pullback(const StepModel& impl, const StepInput& in, CVec, StepBar
     Multipliers multipliers;
     if (na > 0) multipliers.act_dot_bar = &stage.act_dot_bar;
     if (activation_stage) multipliers.act_next_bar = &workspace.step.act_next_bar;
-    const bool own_field = !impl.has_surrogate_field();
-    if (own_field) std::swap(workspace.data, stage.data);
-    const StepInput at = rk4_stage_input(impl, in, i, workspace);
+    const bool evaluated = !recorded.records && !impl.has_surrogate_field();
+    if (evaluated) std::swap(workspace.data, stage.data);
+    StepInput at = rk4_stage_input(impl, in, i, workspace);
+    at.nefc = stage.nefc;
+    if (recorded.records) {
+      at.tendon_numbers = recorded.row(recorded.records->tendon_numbers, i);
+      at.tendon_objects = recorded.row(recorded.records->tendon_objects, i);
+      at.knows_contacts = true;
+      at.contacts = recorded.contacts(i);
+    }
     field_pullback(impl,
                    {.in = at,
                     .qacc = stage.qacc,
                     .nefc = stage.nefc,
-                    .evaluated = true,
+                    .evaluated = !recorded.records,
                     .act_from = activation_stage ? in.act : CVec(),
                     .act_dot_from = activation_stage ? CVec(act_dot) : CVec()},
                    stage.a_bar, multipliers,
                    {stage.x_bar, bar.ctrl, bar.qfrc_applied, bar.xfrc_applied, bar.params},
                    workspace);
-    if (own_field) std::swap(workspace.data, stage.data);
+    if (evaluated) std::swap(workspace.data, stage.data);
   };
   // act_i is a sum over the stages before
   const auto activations = [&](size_t i, Workspace::Stage& stage) {

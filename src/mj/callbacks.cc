@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "diffmj/error.h"
+#include "mj/evaluation_hook.h"
 
 namespace diffmj {
 
 void require_no_callbacks(const char* who) {
   const std::array<std::pair<bool, const char*>, 6> callbacks = {{
       {mjcb_passive != nullptr, "mjcb_passive"},
-      {mjcb_control != nullptr, "mjcb_control"},
+      {has_foreign_control_callback(), "mjcb_control"},
       {mjcb_contactfilter != nullptr, "mjcb_contactfilter"},
       {mjcb_act_dyn != nullptr, "mjcb_act_dyn"},
       {mjcb_act_gain != nullptr, "mjcb_act_gain"},

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
+#include "integrate/rk4_recorder.h"
 #include "integrate/step.h"
 #include "mj/call.h"
 #include "mj/collider.h"
@@ -77,7 +79,11 @@ class MujocoRollout {
     set(input.act, d_->act);
     set(input.qacc_warmstart, d_->qacc_warmstart);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, 0, t_);
-    if (kept.contacts > 0) tape_->contact_begin.assign(1, 0);
+    if (kept.rk4) {
+      rk4_.emplace(model.mj(), nstep, kept.contacts, tape_->rk4);
+    } else if (kept.contacts > 0) {
+      tape_->contact_begin.assign(1, 0);
+    }
   }
 
   Trajectory run(int nstep, StopSignal& stop) {
@@ -116,7 +122,9 @@ class MujocoRollout {
       if (cfd_forward(model_.impl())) {
         cfd_step(model_.impl(), start_of(i, time), *workspace_);
       } else {
+        if (rk4_) rk4_->begin();
         mj_call("mj_step", [&] { mj_step(CollidingModel(&sensing_), d_); });
+        if (rk4_) rk4_->end(d_);
       }
     } catch (const MujocoError& error) {
       t_.outcome = Outcome::kMujocoError;
@@ -151,7 +159,7 @@ class MujocoRollout {
     for (int k = 0; k < std::max(1, std::min(d_->nisland, +mjNISLAND)); k++) {
       record.solver_niter += d_->solver_niter[k];
     }
-    // for RK4 the data holds the last stage; its first acceleration is computed again when needed
+    // for RK4 the data holds the last stage
     std::copy(d_->qacc, d_->qacc + t_.nv, t_.qacc.data() + static_cast<ptrdiff_t>(i) * t_.nv);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, i + 1, t_);
     record_contacts(d_, t_.nstep_asked, kept_.contacts, *tape_);
@@ -171,6 +179,7 @@ class MujocoRollout {
 
   void finish(int done) {
     resize_rows(done, tendons_, t_, *tape_);  // drops the rows of steps that were not completed
+    if (rk4_) rk4_->finish(done);
     t_.nstep = done;
     t_.next_warmstart.assign(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv);
     if (poses_ && t_.ok()) {
@@ -198,6 +207,7 @@ class MujocoRollout {
   WarningCollector warnings_;
   Trajectory t_;
   std::shared_ptr<Tape> tape_;  // of t_, while it is written
+  std::optional<Rk4Recorder> rk4_;
 };
 
 }  // namespace

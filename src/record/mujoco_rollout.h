@@ -13,8 +13,9 @@ namespace diffmj {
 
 // What of the stages is kept for the backward pass.
 struct KeptStages {
-  bool tendons;
-  size_t contacts;  // bytes
+  bool tendons = false;
+  size_t contacts = 0;  // bytes
+  bool rk4 = false;     // its four evaluations, tendons included
 };
 
 // sensors: mj_step computes them. poses: where those of the states go; null: nowhere. t is empty

@@ -22,8 +22,13 @@ namespace diffmj {
 namespace {
 
 KeptStages kept_of(const Model& model, int nstep, size_t nrollout, bool keep) {
-  if (!keep) return {false, 0};
-  return {keeps_tendons(model, nstep, nrollout), contact_bytes(model, nrollout)};
+  if (!keep) return {};
+  if (model.mj()->opt.integrator != mjINT_RK4) {
+    return {.tendons = keeps_tendons(model, nstep, nrollout),
+            .contacts = contact_bytes(model, nrollout)};
+  }
+  if (!keeps_rk4(model, nstep, nrollout)) return {};
+  return {.contacts = contact_bytes(model, nrollout), .rk4 = true};
 }
 
 // mj_step computes the sensors of the state it begins with, unless colliders of our own are in its

@@ -106,12 +106,15 @@ void fields(Archive& a, T& x) {
            largest_step, events, seconds, end_time, end_qpos, end_qvel, end_act] = x;
     a(time, first_step, implicit, naccepted, nrejected, nevaluation, smallest_step, largest_step,
       events, seconds, end_time, end_qpos, end_qvel, end_act);
+  } else if constexpr (std::is_same_v<Type, StageRecords>) {
+    auto& [qacc, act_dot, nefc, tendon_numbers, tendon_objects, contacts, contact_begin] = x;
+    a(qacc, act_dot, nefc, tendon_numbers, tendon_objects, contacts, contact_begin);
   } else if constexpr (std::is_same_v<Type, Tape>) {
     // but for model_id, which is another one in another process
-    auto& [model_id, qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, kept,
-           kept_nefc, kept_step, events, suppressed, nonsmooth_step] = x;
+    auto& [model_id, qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, rk4,
+           kept, kept_nefc, kept_step, events, suppressed, nonsmooth_step] = x;
     (void)model_id;
-    a(qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, kept, kept_nefc,
+    a(qacc_warmstart, tendon_numbers, tendon_objects, contacts, contact_begin, rk4, kept, kept_nefc,
       kept_step, events, suppressed, nonsmooth_step);
   } else {
     static_assert(std::is_same_v<Type, Trajectory>);

@@ -19,6 +19,7 @@ std::shared_ptr<Tape> take_tape(Trajectory& t) {
   }
   tape->contacts.clear();
   tape->contact_begin.clear();
+  tape->rk4.clear();
   tape->events.clear();
   tape->suppressed.clear();
   return tape;

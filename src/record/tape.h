@@ -8,6 +8,7 @@
 
 #include "diffmj/rollout.h"
 #include "events/event_record.h"
+#include "stages/stage_records.h"
 
 namespace diffmj {
 
@@ -23,6 +24,8 @@ struct Tape {
   // contact_begin[i] to contact_begin[i + 1]. Both are empty where contacts would not fit.
   std::vector<unsigned char> contacts;
   std::vector<size_t> contact_begin;  // nstep + 1
+  // Of RK4, in place of these: what its evaluations found, or nothing if that would not fit.
+  StageRecords rk4;
 
   // Of explicit Runge-Kutta methods: all steps with their stages, or the states of those in
   // kept_step (AdaptiveOptions::checkpoints), in the layout of record/integrator_steps.h.

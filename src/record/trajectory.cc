@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "integrate/rk4_recorder.h"
 #include "record/tape.h"
 #include "setup/model_impl.h"
 #include "stages/position/tendon.h"
@@ -11,15 +12,22 @@ namespace {
 
 constexpr double kMostKept = 256e6;  // bytes, of tendons and of contacts each
 
-// RK4 has four stages, of which mj_step leaves the last
-bool is_of_one_stage(const Model& model) {
-  return model.impl().differentiation.of_stages && model.mj()->opt.integrator != mjINT_RK4;
+// Evaluations of a step that may be kept.
+size_t nevaluation(const Model& model) {
+  if (model.mj()->opt.integrator != mjINT_RK4) return model.impl().differentiation.of_stages;
+  return rk4_is_recordable(model.impl()) ? kRk4Evaluations : 0;
 }
 
 double tendon_bytes(const Model& model, int nstep) {
   const TendonRecordSize row(model.mj());
-  return static_cast<double>(nstep) *
+  return static_cast<double>(nstep) * static_cast<double>(nevaluation(model)) *
          static_cast<double>(row.numbers * sizeof(double) + row.objects * sizeof(int));
+}
+
+// accelerations and rates of activations
+double rk4_rate_bytes(const Model& model, int nstep) {
+  return static_cast<double>(nstep) * static_cast<double>(kRk4Evaluations * sizeof(double)) *
+         (model.nv() + model.na());
 }
 
 }  // namespace
@@ -49,6 +57,7 @@ StepInput step_input(const Trajectory& t, int i) {
     in.knows_contacts = true;
     in.contacts = std::span(tape.contacts).subspan(*begin, end - *begin);
   }
+  if (!tape.rk4.empty()) in.rk4 = {&tape.rk4, kRk4Evaluations * static_cast<size_t>(i)};
   return in;
 }
 
@@ -56,20 +65,27 @@ double trajectory_bytes(const Model& model, int nstep, size_t nrollout) {
   const double row = 1 + model.nq() + 3 * model.nv() + model.na() + model.nu();
   const double one =
       (static_cast<double>(nstep) + 1) * (row * sizeof(double) + sizeof(StepRecord)) +
-      (keeps_tendons(model, nstep, nrollout) ? tendon_bytes(model, nstep) : 0);
+      (keeps_tendons(model, nstep, nrollout) ? tendon_bytes(model, nstep) : 0) +
+      (keeps_rk4(model, nstep, nrollout) ? rk4_rate_bytes(model, nstep) : 0);
   return one * static_cast<double>(nrollout);
 }
 
 bool keeps_tendons(const Model& model, int nstep, size_t nrollout) {
-  return model.mj()->nwrap > 0 && is_of_one_stage(model) &&
+  return model.mj()->nwrap > 0 && nevaluation(model) > 0 &&
          tendon_bytes(model, nstep) * static_cast<double>(nrollout) <= kMostKept;
 }
 
 size_t contact_bytes(const Model& model, size_t nrollout) {
   const bool finds_any = !(model.mj()->opt.disableflags & (mjDSBL_CONSTRAINT | mjDSBL_CONTACT));
-  return finds_any && is_of_one_stage(model)
+  return finds_any && nevaluation(model) > 0
              ? static_cast<size_t>(kMostKept) / std::max<size_t>(nrollout, 1)
              : 0;
+}
+
+bool keeps_rk4(const Model& model, int nstep, size_t nrollout) {
+  if (!rk4_is_recordable(model.impl())) return false;
+  if (model.mj()->nwrap > 0 && !keeps_tendons(model, nstep, nrollout)) return false;
+  return rk4_rate_bytes(model, nstep) * static_cast<double>(nrollout) <= kMostKept;
 }
 
 const char* outcome_name(Outcome outcome) {

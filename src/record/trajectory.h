@@ -30,6 +30,9 @@ bool keeps_tendons(const Model& model, int nstep, size_t nrollout);
 // How many bytes of contacts the record of each rollout may keep.
 size_t contact_bytes(const Model& model, size_t nrollout);
 
+// Whether what the evaluations of RK4 find is part of records of nstep steps each.
+bool keeps_rk4(const Model& model, int nstep, size_t nrollout);
+
 // Bytes the records of that many rollouts take, but for contacts, whose number is not known before.
 double trajectory_bytes(const Model& model, int nstep, size_t nrollout = 1);
 

@@ -8,6 +8,7 @@
 
 #include "mj/row_suppression.h"
 #include "mj/view.h"
+#include "stages/stage_records.h"
 
 namespace diffmj {
 
@@ -25,6 +26,8 @@ struct StepInput {
   // What mj_collision found (stages/position/collision.h), if that is known; else it is run again.
   bool knows_contacts = false;
   std::span<const unsigned char> contacts = {};
+  // What the evaluations of a step of RK4 found, if that is known.
+  StepStages rk4 = {};
   // Constraints that must not act; null: all do.
   RowSuppression* suppression = nullptr;
 };

@@ -17,6 +17,7 @@
 #include "stages/position/tendon.h"
 #include "stages/probe_scratch.h"
 #include "stages/sensors/scratch.h"
+#include "stages/stage_records.h"
 
 namespace diffmj {
 
@@ -85,6 +86,7 @@ class Workspace {
     void resize(const CompiledModel& model);
   };
   std::vector<Stage> stages;
+  StageRecords rk4_records;                     // of a step of RK4 that was made again
   Stage between;                                // a state within a step
   std::vector<double> error, x0_size, x1_size;  // nv: error of a step, what it is relative to
   Matrix ctrl_bar;                              // ncotangent x nu: of a stage
