@@ -44,7 +44,7 @@ TEST(Rk4Recorder, KeptEvaluationsGiveTheSameGradient) {
     ASSERT_TRUE(found.tape->rk4.empty());
     EXPECT_EQ(kept.qpos, found.qpos);
     const Vector bar((kSteps + 1) * static_cast<size_t>(scene.model.nv()), 1.0);
-    const Cotangents losses{.qpos_tangent = bar, .params = {"body_mass"}};
+    const Cotangents losses{.qpos_tangent = bar, .params = {"dof_armature"}};
     const Gradient a = rollout_pullback(scene.model, kept, losses),
                    b = rollout_pullback(scene.model, found, losses);
     EXPECT_EQ(a.qpos_tangent, b.qpos_tangent);
