@@ -20,16 +20,31 @@ inline Vector6 spatial(const Vector3& angular, const Vector3& linear) {
   return out;
 }
 
+// The products below are written out: they are most of what a backward pass computes, and as Eigen
+// expressions they take twice the instructions.
+
 // m × x: rate of change of the motion x when it is carried by a frame that moves with m
-inline Vector6 cross_motion(const Vector6& m, const Vector6& x) {
-  return spatial(m.head<3>().cross(x.head<3>()),
-                 m.head<3>().cross(x.tail<3>()) + m.tail<3>().cross(x.head<3>()));
+[[gnu::always_inline]] inline Vector6 cross_motion(const Vector6& m, const Vector6& x) {
+  Vector6 out;
+  out[0] = m[1] * x[2] - m[2] * x[1];
+  out[1] = m[2] * x[0] - m[0] * x[2];
+  out[2] = m[0] * x[1] - m[1] * x[0];
+  out[3] = m[1] * x[5] - m[2] * x[4] + m[4] * x[2] - m[5] * x[1];
+  out[4] = m[2] * x[3] - m[0] * x[5] + m[5] * x[0] - m[3] * x[2];
+  out[5] = m[0] * x[4] - m[1] * x[3] + m[3] * x[1] - m[4] * x[0];
+  return out;
 }
 
 // m ×* f: the same of a force. f·(m × x) = -(m ×* f)·x, and so f·(x × m) = (m ×* f)·x.
-inline Vector6 cross_force(const Vector6& m, const Vector6& f) {
-  return spatial(m.head<3>().cross(f.head<3>()) + m.tail<3>().cross(f.tail<3>()),
-                 m.head<3>().cross(f.tail<3>()));
+[[gnu::always_inline]] inline Vector6 cross_force(const Vector6& m, const Vector6& f) {
+  Vector6 out;
+  out[0] = m[1] * f[2] - m[2] * f[1] + m[4] * f[5] - m[5] * f[4];
+  out[1] = m[2] * f[0] - m[0] * f[2] + m[5] * f[3] - m[3] * f[5];
+  out[2] = m[0] * f[1] - m[1] * f[0] + m[3] * f[4] - m[4] * f[3];
+  out[3] = m[1] * f[5] - m[2] * f[4];
+  out[4] = m[2] * f[3] - m[0] * f[5];
+  out[5] = m[0] * f[4] - m[1] * f[3];
+  return out;
 }
 
 // Velocity of a point, given relative to the origin.
@@ -57,9 +72,17 @@ struct SpatialInertia {
   }
 
   // momentum of a motion
-  Vector6 operator*(const Vector6& m) const {
-    const Vector3 w = m.head<3>(), v = m.tail<3>();
-    return spatial(rotational * w + mass_com.cross(v), mass * v - mass_com.cross(w));
+  [[gnu::always_inline]] Vector6 operator*(const Vector6& m) const {
+    const Eigen::Matrix3d& I = rotational;  // symmetric
+    const Vector3& c = mass_com;
+    Vector6 out;
+    out[0] = I(0, 0) * m[0] + I(1, 0) * m[1] + I(2, 0) * m[2] + c[1] * m[5] - c[2] * m[4];
+    out[1] = I(1, 0) * m[0] + I(1, 1) * m[1] + I(2, 1) * m[2] + c[2] * m[3] - c[0] * m[5];
+    out[2] = I(2, 0) * m[0] + I(2, 1) * m[1] + I(2, 2) * m[2] + c[0] * m[4] - c[1] * m[3];
+    out[3] = mass * m[3] + c[2] * m[1] - c[1] * m[2];
+    out[4] = mass * m[4] + c[0] * m[2] - c[2] * m[0];
+    out[5] = mass * m[5] + c[1] * m[0] - c[0] * m[1];
+    return out;
   }
 
   Matrix6 matrix() const {

@@ -125,7 +125,7 @@ RolloutFunction::Value RolloutFunction::walk(const Vector& z) const {
         out.pieces.push_back({i, survey_.look(*workspace, act, {})});
       }
       mj_call("mj_step", [&] { mj_step(CollidingModel(m), d); });
-      const BadState bad = find_bad_state(model_, d->qpos, d->qvel, d->act);
+      const BadState bad = find_bad_state(base_, d->qpos, d->qvel, d->act);
       if (bad.what || d->warning[mjWARN_BADQACC].number > 0) return {};
       out.pieces.push_back({i, survey_.look(*workspace, act, act_next)});
     } catch (const MujocoError&) {

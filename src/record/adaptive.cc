@@ -335,7 +335,7 @@ class AdaptiveRollout {
     x_.follow(method_, next, jumps);
     events_.follow(jumps);
     s.time.push_back(next);
-    const BadState bad = find_bad_state(model_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
+    const BadState bad = find_bad_state(t_, x_.qpos.data(), x_.qvel.data(), x_.act.data());
     if (bad.what) {
       fail_not_finite(model_, bad, i, x_.time, kRemedy, t_);
       return false;

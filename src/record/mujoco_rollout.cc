@@ -23,12 +23,12 @@ namespace {
 
 // A bad state found by MuJoCo's own checks in the step just made, or left behind by it: mj_step
 // checks qpos and qvel when it begins, the last state of a rollout needs the same check.
-BadState find_bad_step(const Model& model, const mjData* d) {
+BadState find_bad_step(const Trajectory& sizes, const mjData* d) {
   for (const auto& [warning, what] :
        {std::pair{mjWARN_BADQPOS, "qpos"}, {mjWARN_BADQVEL, "qvel"}, {mjWARN_BADQACC, "qacc"}}) {
     if (d->warning[warning].number > 0) return {what, d->warning[warning].lastinfo};
   }
-  return find_bad_state(model, d->qpos, d->qvel, d->act);
+  return find_bad_state(sizes, d->qpos, d->qvel, d->act);
 }
 
 // Contacts of the step just made, one of nstep, or none of any step as soon as they do not fit.
@@ -132,7 +132,7 @@ class MujocoRollout {
       return false;
     }
     warnings_.look(d_, i, t_.warnings);
-    if (const BadState bad = find_bad_step(model_, d_); bad.what) {
+    if (const BadState bad = find_bad_step(t_, d_); bad.what) {
       fail_not_finite(model_, bad, i, time,
                       "use a smaller timestep, softer contacts or smaller controls", t_);
       return false;

@@ -80,7 +80,7 @@ void record_state(double time, const double* qpos, const double* qvel, const dou
   std::copy_n(act, t.na, at(t.act, t.na));
 }
 
-BadState find_bad_state(const Model& model, const double* qpos, const double* qvel,
+BadState find_bad_state(const Trajectory& sizes, const double* qpos, const double* qvel,
                         const double* act) {
   // false of what is not a number, too
   const auto good = [](double x) { return std::abs(x) <= kMaxMagnitude; };
@@ -89,8 +89,8 @@ BadState find_bad_state(const Model& model, const double* qpos, const double* qv
     const double* x;
     int size;
   };
-  for (const Part& part : {Part{"qpos", qpos, model.nq()}, Part{"qvel", qvel, model.nv()},
-                           Part{"act", act, model.na()}}) {
+  for (const Part& part :
+       {Part{"qpos", qpos, sizes.nq}, Part{"qvel", qvel, sizes.nv}, Part{"act", act, sizes.na}}) {
     // all of them first, without a branch for each
     bool all_good = true;
     for (int i = 0; i < part.size; i++) all_good &= good(part.x[i]);

@@ -27,7 +27,7 @@ struct BadState {
   const char* what = nullptr;  // qpos, qvel, act or qacc; null: there is none
   int index = -1;
 };
-BadState find_bad_state(const Model& model, const double* qpos, const double* qvel,
+BadState find_bad_state(const Trajectory& sizes, const double* qpos, const double* qvel,
                         const double* act);
 // Ends the trajectory with kNotFinite.
 void fail_not_finite(const Model& model, const BadState& bad, int step, double time,

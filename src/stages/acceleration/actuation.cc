@@ -76,7 +76,8 @@ class Pullback {
         sweep_(sweep),
         params_(params),
         workspace_(workspace),
-        nv_(static_cast<size_t>(impl.nv)) {}
+        nv_(static_cast<size_t>(impl.nv)),
+        plain_allowed_(!params.any()) {}
 
   void run() {
     masked_ = clamp_lambda(m_, d_, in_.lambda, workspace_.actuation.lambda);
@@ -84,6 +85,10 @@ class Pullback {
     std::fill(act_dot_bar_.begin(), act_dot_bar_.end(), 0.0);
     for (int i = 0; i < static_cast<int>(m_->nactuator); i++) {
       if (is_controller(m_, i)) continue;
+      if (is_plain(i)) {
+        if (!actuator_disabled(m_, i)) plain_force(i);
+        continue;
+      }
       next_activation(i);
       if (!actuator_disabled(m_, i)) force(i);
       activation(i);
@@ -96,6 +101,31 @@ class Pullback {
  private:
   CVec lambda() const { return workspace_.actuation.lambda; }
   double ctrl(int j) const { return control_value(*in_.in, j); }
+
+  // A motor or servo on a hinge or slide: force = gain ctrl + b₀ + b₁ length + b₂ velocity. Its
+  // slope in velocity is constant and so is its moment, so that the metric has no part in it.
+  bool is_plain(int i) const {
+    const int bias = m_->actuator_biastype[i], transmission = m_->actuator_trntype[i];
+    return plain_allowed_ && m_->actuator_actnum[i] == 0 && m_->actuator_ctrlnum[i] == 1 &&
+           m_->actuator_gaintype[i] == mjGAIN_FIXED &&
+           (bias == mjBIAS_NONE || bias == mjBIAS_AFFINE) &&
+           (transmission == mjTRN_JOINT || transmission == mjTRN_JOINTINPARENT) &&
+           m_->jnt_type[m_->actuator_trnid[2 * i]] >= mjJNT_SLIDE;
+  }
+  void plain_force(int i) {
+    if (saturated(m_, d_, i)) return;
+    const int out = m_->actuator_outadr[i], control = m_->actuator_ctrladr[i];
+    const double force_bar = output_cotangent(d_, in_, out, lambda());
+    if (!control_clamped(m_, control, ctrl(control))) {
+      bar_.ctrl[static_cast<size_t>(control)] += force_bar * m_->actuator_gainprm[mjNGAIN * i];
+    }
+    if (m_->actuator_biastype[i] == mjBIAS_NONE) return;
+    const auto dof = static_cast<size_t>(m_->jnt_dofadr[m_->actuator_trnid[2 * i]]);
+    const double* b = m_->actuator_biasprm + mjNBIAS * i;
+    const double gear = m_->actuator_gear[6 * out];
+    bar_.qpos[dof] += force_bar * b[1] * gear;
+    bar_.qvel[dof] += force_bar * b[2] * gear;
+  }
 
   // act_next -> act, act_dot
   void next_activation(int i) {
@@ -407,6 +437,7 @@ class Pullback {
   const ParameterBar& params_;
   Workspace& workspace_;
   size_t nv_;
+  bool plain_allowed_;   // no parameter has a cotangent
   bool masked_ = false;  // some of λ is
   Vec act_dot_bar_;
 };
