@@ -1,8 +1,8 @@
 #include "plan/noise.h"
 
 #include <Eigen/Core>
+#include <array>
 #include <cmath>
-#include <numbers>
 
 namespace diffmj {
 namespace {
@@ -15,28 +15,63 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// 53 bits, and half a unit away from 0
+double to_unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+
+// Layers of equal area under exp(-x²/2), x > 0; the first includes the tail beyond kTail.
+constexpr size_t kLayers = 256;
+constexpr double kTail = 3.6541528853610088, kArea = 0.004928673233974658;
+
+struct Ziggurat {
+  Ziggurat() {
+    const auto density = [](double at) { return std::exp(-0.5 * at * at); };
+    x[0] = kArea / density(kTail);
+    x[1] = kTail;
+    for (size_t i = 2; i < kLayers; i++) {
+      x[i] = std::sqrt(-2 * std::log(kArea / x[i - 1] + density(x[i - 1])));
+    }
+    x[kLayers] = 0;
+    for (size_t i = 0; i < kLayers; i++) inside[i] = x[i + 1] / x[i];
+  }
+  std::array<double, kLayers + 1> x;   // right ends of the layers, from the widest on
+  std::array<double, kLayers> inside;  // the share of a layer that is below the curve for certain
+};
+
+const Ziggurat kZiggurat;
+
 }  // namespace
 
 RandomNormal::RandomNormal(std::initializer_list<std::uint64_t> key) {
   for (const std::uint64_t x : key) state_ = mix(state_ ^ x);
 }
 
-double RandomNormal::uniform() {
+std::uint64_t RandomNormal::bits() {
   state_ += 0x9e3779b97f4a7c15U;
-  // 53 bits, and half a unit away from 0
-  return (static_cast<double>(mix(state_) >> 11) + 0.5) * 0x1p-53;
+  return mix(state_);
 }
 
+double RandomNormal::uniform() { return to_unit(bits()); }
+
+// nearly all numbers are inside of a layer: one multiplication
 double RandomNormal::next() {
-  if (has_spare_) {
-    has_spare_ = false;
-    return spare_;
+  for (;;) {
+    const std::uint64_t random = bits();
+    const size_t i = random % kLayers;  // bits that u does not have
+    const double u = 2 * to_unit(random) - 1, x = u * kZiggurat.x[i];
+    if (std::abs(u) < kZiggurat.inside[i]) return x;
+    if (i == 0) return u < 0 ? -tail() : tail();
+    // in the wedge between the layer and the curve
+    const double above = std::exp(-0.5 * (kZiggurat.x[i] * kZiggurat.x[i] - x * x)),
+                 below = std::exp(-0.5 * (kZiggurat.x[i + 1] * kZiggurat.x[i + 1] - x * x));
+    if (below + uniform() * (above - below) < 1) return x;
   }
-  const double radius = std::sqrt(-2 * std::log(uniform())),
-               angle = 2 * std::numbers::pi * uniform();
-  spare_ = radius * std::sin(angle);
-  has_spare_ = true;
-  return radius * std::cos(angle);
+}
+
+double RandomNormal::tail() {
+  for (;;) {
+    const double x = std::log(uniform()) / kTail, y = std::log(uniform());
+    if (-2 * y > x * x) return kTail - x;
+  }
 }
 
 ColoredNoise::ColoredNoise(Noise color, int n) : color_(color), h_(static_cast<size_t>(n)) {

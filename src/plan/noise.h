@@ -11,18 +11,18 @@
 
 namespace diffmj {
 
-// Normal numbers from a counter (splitmix64, Box-Muller): the standard library's distributions
-// differ between implementations.
+// Normal numbers from a counter (splitmix64) by the ziggurat method [Marsaglia00], [Doornik05]: the
+// standard library's distributions differ between implementations.
 class RandomNormal {
  public:
   explicit RandomNormal(std::initializer_list<std::uint64_t> key);
   double next();
 
  private:
+  std::uint64_t bits();
   double uniform();  // in (0, 1)
+  double tail();     // of |x| beyond the last layer
   std::uint64_t state_ = 0;
-  double spare_ = 0;
-  bool has_spare_ = false;
 };
 
 // Coloured noise over n times: white noise through the filter 1/(1 - z⁻¹)^(α/2) with α = 0, 1, 2

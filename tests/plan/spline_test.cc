@@ -94,5 +94,35 @@ TEST(Noise, OfEachKeyIsItsOwn) {
   EXPECT_NE(x, d.next());
 }
 
+// moments, and the shares of numbers beyond bounds: of layers, and of the tail beyond 3.654
+TEST(Noise, IsNormal) {
+  constexpr int kNumbers = 4000000;
+  RandomNormal random({11});
+  std::array<double, 5> moment = {};
+  constexpr std::array<double, 6> kBounds = {0.1, 0.5, 1, 2, 3, 3.8};
+  std::array<double, 6> beyond = {}, above = {};
+  for (int i = 0; i < kNumbers; i++) {
+    const double x = random.next();
+    double power = 1;
+    for (double& m : moment) m += (power *= x) / kNumbers;
+    for (size_t k = 0; k < kBounds.size(); k++) {
+      beyond[k] += std::abs(x) > kBounds[k] ? 1 : 0;
+      above[k] += x > kBounds[k] ? 1 : 0;
+    }
+  }
+  // five standard deviations of means over the numbers
+  const auto error = [&](double variance) { return 5 * std::sqrt(variance / kNumbers); };
+  EXPECT_NEAR(moment[0], 0, error(1));
+  EXPECT_NEAR(moment[1], 1, error(2));
+  EXPECT_NEAR(moment[2], 0, error(15));
+  EXPECT_NEAR(moment[3], 3, error(96));
+  EXPECT_NEAR(moment[4], 0, error(945));
+  for (size_t k = 0; k < kBounds.size(); k++) {
+    const double p = std::erfc(kBounds[k] / std::sqrt(2.0));
+    EXPECT_NEAR(beyond[k] / kNumbers, p, error(p)) << kBounds[k];
+    EXPECT_NEAR(above[k] / kNumbers, p / 2, error(p / 2)) << kBounds[k];
+  }
+}
+
 }  // namespace
 }  // namespace diffmj
