@@ -37,7 +37,7 @@ void Rk4Recorder::look(void* self, const mjData* d) { static_cast<Rk4Recorder*>(
 void Rk4Recorder::look(const mjData* d) {
   if (given_up_) return;
   try {
-    if (seen_++ > 0) add_rates(d);
+    if (seen_++ > 0) add_rates(d, d->qacc);
     records_.nefc.push_back(d->nefc);
     if (tendons_.numbers > 0) {
       const size_t numbers = records_.tendon_numbers.size(),
@@ -67,7 +67,8 @@ void Rk4Recorder::end(const mjData* d) {
     give_up();
     return;
   }
-  add_rates(d);
+  // mj_step leaves the mean of the four in qacc, and the last for the next warm start
+  add_rates(d, d->qacc_warmstart);
 }
 
 void Rk4Recorder::finish(int nstep) {
@@ -82,8 +83,8 @@ void Rk4Recorder::finish(int nstep) {
   records_.contacts.resize(records_.contact_begin.back());
 }
 
-void Rk4Recorder::add_rates(const mjData* d) {
-  records_.qacc.insert(records_.qacc.end(), d->qacc, d->qacc + m_->nv);
+void Rk4Recorder::add_rates(const mjData* d, const mjtNum* qacc) {
+  records_.qacc.insert(records_.qacc.end(), qacc, qacc + m_->nv);
   records_.act_dot.insert(records_.act_dot.end(), d->act_dot, d->act_dot + m_->na);
 }
 

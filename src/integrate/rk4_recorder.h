@@ -30,7 +30,7 @@ class Rk4Recorder {
  private:
   static void look(void* self, const mjData* d);
   void look(const mjData* d);
-  void add_rates(const mjData* d);  // of the evaluation before
+  void add_rates(const mjData* d, const mjtNum* qacc);  // of the evaluation before
   void give_up();
 
   const mjModel* m_;

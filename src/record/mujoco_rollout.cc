@@ -159,7 +159,6 @@ class MujocoRollout {
     for (int k = 0; k < std::max(1, std::min(d_->nisland, +mjNISLAND)); k++) {
       record.solver_niter += d_->solver_niter[k];
     }
-    // for RK4 the data holds the last stage
     std::copy(d_->qacc, d_->qacc + t_.nv, t_.qacc.data() + static_cast<ptrdiff_t>(i) * t_.nv);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, i + 1, t_);
     record_contacts(d_, t_.nstep_asked, kept_.contacts, *tape_);
@@ -167,9 +166,10 @@ class MujocoRollout {
     add_sensordata();
     if (tendons_.numbers == 0) return;
     const auto k = static_cast<size_t>(i);
-    keep_tendons(model_.mj(), d_,
-                 Vec(tape_->tendon_numbers).subspan(k * tendons_.numbers, tendons_.numbers),
-                 std::span(tape_->tendon_objects).subspan(k * tendons_.objects, tendons_.objects));
+    tape_->tendon_numbers.resize((k + 1) * tendons_.numbers);
+    tape_->tendon_objects.resize((k + 1) * tendons_.objects);
+    keep_tendons(model_.mj(), d_, Vec(tape_->tendon_numbers).subspan(k * tendons_.numbers),
+                 std::span(tape_->tendon_objects).subspan(k * tendons_.objects));
   }
 
   void add_sensordata() {

@@ -40,8 +40,13 @@ void allocate_rows(const Model& model, const RolloutInput& input, int nstep,
   t.nbody = model.nbody();
   tape.model_id = model.impl().id;
   t.nstep_asked = nstep;
+  TendonRecordSize no_tendons = tendons;
+  no_tendons.numbers = no_tendons.objects = 0;
   try {
-    resize_rows(nstep, tendons, t, tape);
+    resize_rows(nstep, no_tendons, t, tape);
+    // written row by row: filling them before would take as long
+    tape.tendon_numbers.reserve(static_cast<size_t>(nstep) * tendons.numbers);
+    tape.tendon_objects.reserve(static_cast<size_t>(nstep) * tendons.objects);
     const auto keep = [](CVec from, std::vector<double>& to) {
       to.assign(from.begin(), from.end());
     };

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "harness/models.h"
+#include "harness/tolerances.h"
 #include "mj/handle.h"
 #include "record/tape.h"
 
@@ -29,9 +32,37 @@ std::vector<Scene> scenes() {
   return {zoo("rk4_mixed"),
           zoo("act_muscle"),
           zoo("tendon_wrap"),
+          changed(zoo("rk4_mixed"), [](mjOption& o) { o.disableflags |= mjDSBL_WARMSTART; }),
           with_rk4(zoo("hand")),
           with_rk4(humanoid_on_floor({})),
           with_rk4(box_stack({}))};
+}
+
+// v' = v + h Σ b_i a_i
+TEST(Rk4Recorder, AccelerationsAddUpToTheStep) {
+  for (const Scene& scene : scenes()) {
+    SCOPED_TRACE(scene.name);
+    const auto nv = static_cast<size_t>(scene.model.nv());
+    const Trajectory t = rollout(scene.model, scene.input(), kSteps);
+    const double h = scene.model.timestep();
+    for (size_t i = 0; i < kSteps; i++) {
+      for (size_t k = 0; k < nv; k++) {
+        const auto a = [&](size_t stage) { return t.tape->rk4.qacc[(4 * i + stage) * nv + k]; };
+        const double step = h / 6 * (a(0) + 2 * a(1) + 2 * a(2) + a(3));
+        EXPECT_NEAR(t.qvel[(i + 1) * nv + k] - t.qvel[i * nv + k], step,
+                    1e-12 * (1 + std::abs(t.qvel[i * nv + k]) + std::abs(step)));
+      }
+    }
+  }
+}
+
+TEST(Rk4Recorder, GradientsMatchDifferences) {
+  for (const Scene& scene : {zoo("rk4_mixed"), zoo("act_muscle"), zoo("tendon_wrap")}) {
+    SCOPED_TRACE(scene.name);
+    const size_t n = rollout_ntangent(scene, kSteps);
+    EXPECT_TRUE(check_pullback(rollout_operation(scene, kSteps), Vector(n, 0.0), n,
+                               {.tolerance = tolerances().trajectory}));
+  }
 }
 
 TEST(Rk4Recorder, KeptEvaluationsGiveTheSameGradient) {

@@ -402,28 +402,40 @@ void TendonHessian::compute(const mjModel* m, const mjData* d, int tendon, Sweep
   }
 }
 
+namespace {
+
+// Points of all paths, one tendon after the other; there is room for two per wrapping object.
+int path_points(const mjModel* m, const mjData* d) {
+  const auto last = static_cast<int>(m->ntendon) - 1;
+  return last < 0 ? 0 : d->ten_wrapadr[last] + d->ten_wrapnum[last];
+}
+
+}  // namespace
+
 TendonRecordSize::TendonRecordSize(const mjModel* m)
     : numbers(static_cast<size_t>(m->ntendon + m->nJten + 6 * m->nwrap)),
       objects(static_cast<size_t>(2 * m->ntendon + 2 * m->nwrap)) {}
 
 void keep_tendons(const mjModel* m, const mjData* d, Vec numbers, std::span<int> objects) {
+  const int points = path_points(m, d);
   double* to = std::copy_n(d->ten_length, m->ntendon, numbers.data());
   to = std::copy_n(d->ten_J, m->nJten, to);
-  std::copy_n(d->wrap_xpos, 6 * m->nwrap, to);
+  std::copy_n(d->wrap_xpos, 3 * points, to);
   int* at = std::copy_n(d->ten_wrapadr, m->ntendon, objects.data());
   at = std::copy_n(d->ten_wrapnum, m->ntendon, at);
-  std::copy_n(d->wrap_obj, 2 * m->nwrap, at);
+  std::copy_n(d->wrap_obj, points, at);
 }
 
 void restore_tendons(const mjModel* m, CVec numbers, std::span<const int> objects, mjData* d) {
   const double* from = numbers.data();
   std::copy_n(from, m->ntendon, d->ten_length);
   std::copy_n(from += m->ntendon, m->nJten, d->ten_J);
-  std::copy_n(from += m->nJten, 6 * m->nwrap, d->wrap_xpos);
   const int* at = objects.data();
   std::copy_n(at, m->ntendon, d->ten_wrapadr);
   std::copy_n(at += m->ntendon, m->ntendon, d->ten_wrapnum);
-  std::copy_n(at += m->ntendon, 2 * m->nwrap, d->wrap_obj);
+  const int points = path_points(m, d);
+  std::copy_n(at += m->ntendon, points, d->wrap_obj);
+  std::copy_n(from += m->nJten, 3 * points, d->wrap_xpos);
 }
 
 bool Pattern::has(int i, int j) const {
