@@ -286,7 +286,8 @@ def test_onset_with_a_no_slip_pass(cone, jacobian):
         mujoco.mj_differentiatePos(model, out, 1, traj.qpos[-1], other.qpos[-1])
         return out @ [0.3, 0.1, 1, 0, 0.2, 0]
 
-    difference = (end(1e-5) - end(-1e-5)) / 2e-5
+    # rollouts that choose their own steps differ by 1e-9: smaller steps show that
+    difference = (end(1e-4) - end(-1e-4)) / 2e-4
     assert gradient.qvel @ direction == pytest.approx(difference, rel=1e-3)
 
 
