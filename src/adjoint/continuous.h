@@ -75,6 +75,7 @@ class ContinuousAdjoint {
   bool keeps_evaluations() const;
   bool evaluate_between(double t);
   bool is_held(const Workspace::Stage& at, int j) const;
+  size_t cases(const Workspace::Stage& at) const;
   bool rate(size_t i, double t, Quadrature& quadrature);
   [[noreturn]] void fail(const std::string& why, double t) const;
 
@@ -97,6 +98,10 @@ class ContinuousAdjoint {
   Matrix rates_;                 // nstage x (2 nv + na)
   Quadrature first_, stage_, sum_;
   bool knows_first_ = false;  // rates_ row 0 and first_ are those of the step to come
+  // the constraints that carry force at the last evaluation (mj/active_set.h); the cases at the
+  // first and the last stage; and whether they change within the step
+  size_t active_ = 0, first_cases_ = 0, last_cases_ = 0;
+  bool is_nonsmooth_ = false;
   std::vector<double> warmstart_;
   // of linearly implicit steps: the time that mjData holds, and that of the matrix; NaN: none
   double x_time_ = std::numeric_limits<double>::quiet_NaN(), jacobian_time_ = x_time_;

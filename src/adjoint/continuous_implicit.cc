@@ -48,6 +48,7 @@ bool ContinuousAdjoint::differentiate(double t) {
 
 // as attempt(), but for sum_; rates_ has the increments
 bool ContinuousAdjoint::attempt_implicit(double t, double h) {
+  is_nonsmooth_ = false;
   if (!differentiate(t)) return false;
   if (!system_->factorize(*jacobian_, jacobian_qvel_, 1, 1 / (tableau_->gamma * -h))) return false;
   // p' a little later than at the start, and there

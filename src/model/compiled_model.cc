@@ -25,9 +25,15 @@ void tighten(mjOption& opt, bool steps_vary) {
   opt.iterations = 100;
   opt.ls_tolerance = 1e-10;
   opt.ls_iterations = 200;
-  // the sweeps of the no-slip pass are part of a step, so many as they are; how many must not vary
-  // within an adaptive one
-  if (steps_vary) opt.noslip_tolerance = 0;
+  if (steps_vary) {
+    // MuJoCo's line search ends at a slope of tolerance * ls_tolerance, in the scale of the
+    // tolerance. 1e-16 can be reached, and costs no iteration; what cannot be is searched for in
+    // vain, ls_iterations times and at the solution, by every evaluation.
+    opt.ls_tolerance = 1e6;
+    // the sweeps of the no-slip pass are part of a step, so many as they are; how many must not
+    // vary within an adaptive one
+    opt.noslip_tolerance = 0;
+  }
   opt.ccd_tolerance = std::min(opt.ccd_tolerance, 1e-12);
   opt.ccd_iterations = std::max(opt.ccd_iterations, 200);
 }

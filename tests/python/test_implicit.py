@@ -195,6 +195,30 @@ def test_onset_makes_a_landing_continuous():
     assert gradient.qpos_tangent[2] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-3)
 
 
+def test_adjoint_resolves_changes_of_contact():
+    # corners that touch, slide and stick: p' jumps between the stages of a step, which an estimate
+    # of the error for smooth solutions hardly shows
+    box = """<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1"/>
+    <body pos="0 0 .12" euler="10 20 0"><freejoint/>
+    <geom type="box" size=".1 .08 .05" friction=".4"/></body></worldbody></mujoco>"""
+    gradients = []
+    for rtol in (1e-5, 1e-10):
+        sim = diffmj.Simulator(
+            box,
+            integrator="auto",
+            interval=0.02,
+            rtol=1e-8,
+            atol=1e-9,
+            onset=1e-3,
+            adjoint_rtol=rtol,
+            adjoint_atol=rtol / 10,
+        )
+        traj = sim.rollout(qvel=[1, 0.3, 0, 0, 1, 0], nstep=20)
+        gradients.append(flat(last_row(traj, qpos_tangent=np.ones(6), qvel=np.ones(6))))
+    # 1e-3 where such steps are judged like others
+    np.testing.assert_allclose(*gradients, atol=2e-4 * np.abs(gradients[1]).max())
+
+
 def test_onset_converges_to_none():
     ends = []
     for onset in (0, 1e-6, 1e-4):
@@ -262,7 +286,8 @@ def test_onset_with_a_no_slip_pass(cone, jacobian):
         mujoco.mj_differentiatePos(model, out, 1, traj.qpos[-1], other.qpos[-1])
         return out @ [0.3, 0.1, 1, 0, 0.2, 0]
 
-    difference = (end(1e-5) - end(-1e-5)) / 2e-5
+    # rollouts that choose their own steps differ by 1e-9: smaller steps show that
+    difference = (end(1e-4) - end(-1e-4)) / 2e-4
     assert gradient.qvel @ direction == pytest.approx(difference, rel=1e-3)
 
 
