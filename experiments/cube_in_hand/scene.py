@@ -55,7 +55,7 @@ def with_goal(out: mujoco.MjSpec, joints: dict, settle: float, axis, angle: floa
     body.pos, quat = place, np.empty(4)
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(target).ravel())
     body.quat = quat
-    body.alt.euler = [np.nan, 0, 0]
+    body.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT  # not its Euler angles
 
 
 def errors(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
