@@ -1,0 +1,15 @@
+"""A quadruped crosses a gap; and what sampling makes of it."""
+
+from experiments import comparison
+
+
+def film():
+    return comparison.motions(
+        "quadruped",
+        lookat=(0.65, 0.0, 0.15),
+        distance=2.1,
+        azimuth=95,
+        elevation=-15,
+        slower=2,
+        moments=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+    )
