@@ -43,6 +43,7 @@ TERMS = {
     "orientation": diffmj.Orientation,
     "joint_position": diffmj.JointPosition,
     "joint_velocity": diffmj.JointVelocity,
+    "velocity": diffmj.FrameVelocity,
     "control_effort": diffmj.ControlEffort,
 }
 # of a model, that the motion depends on
@@ -171,7 +172,7 @@ class Task:
     def settings(self, method: Method) -> dict:
         """What its runs depend on, beside scene, cost and execution, as a record has it."""
         cfd = self.cfd(method)
-        return self.planner(method) | ({"cfd": str(cfd)} if cfd else {})
+        return self.planner(method) | ({"cfd": _words(cfd)} if cfd else {})
 
     def numbers(self) -> dict[str, float]:
         """What a changed scene changes: a weighted sum of each field of the model that matters to
@@ -250,6 +251,14 @@ class Task:
         folder.mkdir(parents=True, exist_ok=True)
         mujoco.mj_saveModel(self.model, str(folder / "scene.mjb"), None)
         shutil.copy(self.folder / "task.toml", folder)
+
+
+def _words(cfd: diffmj.Cfd) -> str:
+    """What is given of contacts from distance."""
+    given = {key: x for key, x in vars(cfd).items() if x not in (None, {})}
+    parts = {key: given[key] for key in ("geoms", "pairs") if key in given}
+    given |= {key: {str(k): _words(v) for k, v in x.items()} for key, x in parts.items()}
+    return ", ".join(f"{key}={x}" for key, x in given.items())
 
 
 def _sum(x) -> float:

@@ -15,7 +15,7 @@ from experiments import comparison, declaration, film, manipulation
 from experiments.comparison import Record
 from experiments.manipulation import METHODS, Motion, Run
 
-TASKS = ("ball_swap", "cube_in_hand", "cube_on_table", "tennis")
+TASKS = ("ball_swap", "cube_in_hand", "cube_on_table", "tennis", "quadruped")
 
 
 def needs_models(name):
