@@ -204,9 +204,7 @@ class Task:
         self, method: Method, seed: int, seconds: float, nthread: int = 0
     ) -> tuple[Run, Motion]:
         sim = diffmj.Simulator(self.model, cfd=self.cfd(method))
-        planner = diffmj.Planner(
-            sim, self.cost, **self.planner(method), seed=seed, nthread=nthread
-        )
+        planner = diffmj.Planner(sim, self.cost, **self.planner(method), seed=seed, nthread=nthread)
         rows = round(HOLD / self.model.opt.timestep) + 1
         known, processor = np.zeros(0), []
 

@@ -14,8 +14,8 @@ TABLE = 1.325  # [m] height of its top
 SETTLE = 0.25  # [s], as in task.toml
 VARIANTS = ("left", "right")
 TURNS = {"left": np.pi / 2, "right": -np.pi / 2}
-# of the die and the hand alone: about 700 pairs of geoms are within 0.1 m, most of them fingers that
-# are beside each other, and the die lies on the table
+# of the die and the hand alone: about 700 pairs of geoms are within 0.1 m, most of them fingers
+# beside each other, and the die lies on the table
 CFD = diffmj.Cfd(
     width=0.0,
     geoms={"die": diffmj.Cfd(width=0.03, d_0=0.01)},

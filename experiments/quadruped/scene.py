@@ -1,5 +1,5 @@
-"""Google's quadruped Barkour vB of MuJoCo Menagerie before a gap, or before a step. It is to stand on
-the other side.
+"""Google's quadruped Barkour vB of MuJoCo Menagerie before a gap, or before a step. It is to stand
+on the other side.
 
 The model is Menagerie's for MJX, whose feet are spheres. Trunk and legs get simple geoms of their
 own, so that they do not pass through an edge. The robot does not touch itself.
