@@ -11,5 +11,5 @@ def film():
         azimuth=95,
         elevation=-15,
         slower=2,
-        moments=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        moments=(0.0, 0.25, 0.4, 0.55, 0.7, 1.0),
     )
