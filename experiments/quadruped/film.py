@@ -6,8 +6,8 @@ from experiments import comparison
 def film():
     return comparison.motions(
         "quadruped",
-        lookat=(0.65, 0.0, 0.15),
-        distance=2.1,
+        lookat=(0.6, 0.0, 0.15),
+        distance=2.4,
         azimuth=95,
         elevation=-15,
         slower=2,
