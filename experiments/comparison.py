@@ -1,4 +1,4 @@
-"""Planners on a task of manipulation: runs, their record, table, figure and film.
+"""Planners on a task: runs, their record, table, figure and film.
 
 Runs of all methods from all starts take hours. `python -m experiments.ball_swap.run --record` adds
 the missing ones to recorded.json in its folder, one after the other, and can be interrupted. The
@@ -18,18 +18,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from experiments import common, film
-from experiments.manipulation import METHODS, TIMESTEP, Method, Motion, Run, Task, available
+from experiments.manipulation import METHODS, TIMESTEP, Method, Motion, Run, Task, missing
 
 BEST, SAMPLING = "best", "sampling"  # motions that are kept
+RECORDED = ("start", "cost", "execution")  # of task.toml
 
 
 @dataclass
 class Record:
     """What recorded.json has: runs of the task as it was, and two motions to be shown."""
 
-    task: dict  # task.toml
+    task: dict  # start, cost and execution of task.toml
     command: str
     machine: str
+    planners: dict[str, dict] = field(default_factory=dict)  # by method: Task.settings()
+    scenes: dict[str, dict] = field(default_factory=dict)  # by variant: Task.numbers()
     runs: list[Run] = field(default_factory=list)
     motions: dict[str, Motion] = field(default_factory=dict)
 
@@ -46,12 +49,29 @@ class Record:
         rows = ",\n".join(json.dumps(asdict(run)) for run in self.runs)
         motions = ",\n".join(f'"{k}": {_motion(x)}' for k, x in sorted(self.motions.items()))
         head = {"task": self.task, "command": self.command, "machine": self.machine}
-        text = json.dumps(head)[:-1] + f',\n"runs": [\n{rows}\n],\n"motions": {{\n{motions}\n}}}}\n'
+        parts = [json.dumps(head)[1:-1]]
+        for name, x in (("planners", self.planners), ("scenes", self.scenes)):
+            lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(x[key])}" for key in sorted(x))
+            parts.append(f'"{name}": {{\n{lines}\n}}')
+        parts += [f'"runs": [\n{rows}\n]', f'"motions": {{\n{motions}\n}}']
+        text = "{" + ",\n".join(parts) + "}\n"
         (folder / "recorded.json").write_text(text)
 
     def run(self, variant: str, method: str, seed: int) -> Run | None:
         key = variant, method, seed
         return next((x for x in self.runs if (x.variant, x.method, x.seed) == key), None)
+
+    def changed(self, task: Task, methods: Iterable[Method]) -> list[str]:
+        """What is no longer as it was when this was recorded, in words."""
+        out = [f"{key} of task.toml" for key in self.task if self.task[key] != task.file[key]]
+        for method in methods:
+            if self.planners.get(method.name, (x := task.settings(method))) != x:
+                out.append(f"the options of {method.name}")
+        now = task.numbers()
+        was = self.scenes.get(task.variant, now)
+        fields = [x for x in now if not np.isclose(was.get(x, np.nan), now[x], rtol=1e-6)]
+        out += [f"{x} of the scene '{task.variant}'" for x in fields]
+        return out
 
     def add(self, run: Run, motion: Motion) -> None:
         """The motions: of the run that solves the task soonest, and of the most samples."""
@@ -93,16 +113,22 @@ def compare(
 
 
 def record(folder: Path, tasks: list[Task], methods, seeds, seconds: float, options) -> None:
-    """Adds the runs that recorded.json does not have. ValueError: it is of another task file."""
+    """Adds the runs that recorded.json does not have. ValueError: it is of another task."""
     if (folder / "recorded.json").exists():
         kept = Record.load(folder)
-        if kept.task != tasks[0].file:
-            raise ValueError(f"{folder / 'recorded.json'} is of another task.toml: delete it first")
     else:
         command = f"python -m experiments.{folder.name}.run --record"
-        kept = Record(tasks[0].file, command, options.machine)
+        kept = Record({x: tasks[0].file[x] for x in RECORDED}, command, options.machine)
     for task in tasks:
+        if changed := kept.changed(task, methods):
+            raise ValueError(
+                f"{folder / 'recorded.json'} is of another task: {', '.join(changed)} changed; "
+                "delete the file, or the runs that this concerns"
+            )
+    for task in tasks:
+        kept.scenes.setdefault(task.variant, task.numbers())
         for method in methods:
+            kept.planners.setdefault(method.name, task.settings(method))
             missing = [i for i in seeds if kept.run(task.variant, method.name, i) is None]
             for x in compare([task], [method], missing, seconds, options.nthread):
                 kept.add(*x)
@@ -189,8 +215,8 @@ def _range(axis, grid: np.ndarray, y: list[np.ndarray], color: str, label: str) 
 
 def motions(name: str, **camera) -> list[film.Motion]:
     """The film of a task: its best recorded run, and as much of the one with the most samples."""
-    if not available():
-        sys.exit("the scene needs MyoSuite, which is not installed")
+    if needed := missing(name):
+        sys.exit(f"the scene needs {needed}")
     kept = Record.load(Path(__file__).parent / name)
     out: list[film.Motion] = []
     for x in (kept.motions[key] for key in (BEST, SAMPLING) if key in kept.motions):
@@ -207,6 +233,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", help="some alone")
     parser.add_argument("--variants", nargs="+", help="some alone")
     parser.add_argument("--seeds", type=int, help="so many alone")
+    parser.add_argument("--first-seed", type=int, default=0, help="of these; default: 0")
     parser.add_argument("--machine", default="", help="to be noted in a new record")
 
 
@@ -215,13 +242,15 @@ def main(file: str, doc: str, argv, title: str) -> int:
     run plans now, for comparison."""
     options = common.arguments(doc, argv, _options)
     home = Path(file).parent
-    if not (available() or options.quick):
-        sys.exit(f"{home.name}: needs MyoSuite; pip install myosuite")
+    needed = missing(home.name)
+    if needed and not options.quick:
+        sys.exit(f"{home.name}: needs {needed}")
     expected, checks = common.expected(file), common.Checks()
     chosen = expected["record" if options.record else "quick" if options.quick else "full"]
     methods = [x for x in METHODS if x.name in (options.methods or chosen["methods"])]
-    seeds = range(options.seeds or chosen["seeds"])
-    variants = options.variants or chosen["variants"] if available() else []
+    first, count = options.first_seed, options.seeds or chosen["seeds"]
+    seeds = range(first, first + count)
+    variants = [] if needed else options.variants or chosen["variants"]
     tasks = [Task(home.name, x) for x in variants]
     if options.record:
         record(home, tasks, methods, seeds, chosen["seconds"], options)
@@ -246,22 +275,26 @@ def main(file: str, doc: str, argv, title: str) -> int:
         for method in names:
             what = f"{variant}, {method}, recorded: solved"
             checks.below(what, found[variant][method]["solved"], 0.5)
-    numbers = {"note": note(kept, live), "solved": found}
+    numbers = {"note": note(kept, live, needed), "solved": found}
     tables = {"runs": rows(kept.runs, live)}
     figure = draw(kept.runs, live, recorded["variants"], title)
     common.write(options.out / home.name, numbers, checks, tables, errors=figure)
     return checks.report()
 
 
-def note(kept: Record, live: list[Run]) -> str:
-    """What a reader has to know about the page's figure, film and table."""
+def note(kept: Record, live: list[Run], needed: str) -> str:
+    """What a reader has to know about the page's figure, film and table.
+
+    Args:
+        needed: what is missing here to plan.
+    """
     words = (
         f"Recorded: figure, film and table are of runs on {kept.machine}; {kept.command} repeats "
         "them, in hours. The table has medians of the runs that solve it: steps of 2.5 ms until "
         "then, and processor time of planning, that of all cores together. "
     )
     if not live:
-        return words + "MyoSuite is not installed here: nothing was planned for this page."
+        return words + f"Nothing was planned for this page, which needs {needed}."
     names = ", ".join(dict.fromkeys(x.method for x in live))
     return words + (
         f"Dashed in the figure: {sum(x.time[-1] for x in live):.2f} s of motion that were planned "

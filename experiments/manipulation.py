@@ -1,11 +1,13 @@
-"""Tasks of manipulation with MyoSuite's muscles, planned again and again while they are executed.
+"""Tasks that are planned again and again while they are executed.
 
 A task is a folder with task.toml, which `diffmj plan` reads too, and scene.py:
 
     VARIANTS                names of goals; the first is the default
-    spec(variant)           the scene, built from MyoSuite's package; none of its files is here
+    spec(variant)           the scene, built from models that are not part of this repository
     errors(model, qpos)     (n, k): how far states are from the goal, 1 where that is good enough
-    CFD                     contacts from distance; if missing, of all geoms, from 0.1 m
+    NEEDS                   optional: whose models they are, a key of MODELS; default "MyoSuite"
+    CFD                     optional: contacts from distance; default: of all geoms, from 0.1 m
+    PLANNERS                optional: options by name of a method, in addition to the task file's
 
 `python -m experiments.manipulation ball_swap FOLDER [VARIANT]` writes the scene beside the task
 file, for `diffmj plan FOLDER/task.toml`.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import shutil
 import sys
 import time
@@ -35,17 +38,60 @@ HOLD = 0.25  # [s]: solved, if good enough for so long
 LOST = 20.0  # an error from which there is no way back: the object was dropped
 FRAME = 0.01  # [s] between states of a motion to be shown
 SPEED = 0.02  # standard deviation of velocities at the start [m/s or rad/s]
-TERMS = {"distance": diffmj.Distance, "control_effort": diffmj.ControlEffort}
+TERMS = {
+    "distance": diffmj.Distance,
+    "orientation": diffmj.Orientation,
+    "joint_position": diffmj.JointPosition,
+    "joint_velocity": diffmj.JointVelocity,
+    "velocity": diffmj.FrameVelocity,
+    "control_effort": diffmj.ControlEffort,
+}
+# of a model, that the motion depends on
+FIELDS = (
+    "qpos0", "body_pos", "body_quat", "body_mass", "body_inertia", "jnt_axis", "jnt_range",
+    "jnt_stiffness", "dof_damping", "dof_armature", "dof_frictionloss", "site_pos", "tendon_range",
+    "actuator_ctrlrange", "actuator_forcerange", "actuator_gainprm", "actuator_biasprm", "eq_data",
+    "key_qpos", "key_ctrl", "key_act",
+)  # fmt: skip
+FIELDS_OF_CONTACTS = (  # of geoms that can touch something
+    "geom_type", "geom_size", "geom_pos", "geom_quat", "geom_friction", "geom_margin",
+    "geom_solref", "geom_solimp", "geom_contype", "geom_conaffinity",
+)  # fmt: skip
+FIELDS_OF_OPTIONS = ("timestep", "gravity", "integrator", "solver", "iterations", "ls_iterations")
 
 
-def available() -> bool:
-    return importlib.util.find_spec("myosuite") is not None
+def myosuite() -> Path | None:
+    """The folder of its models; None: it is not installed."""
+    found = importlib.util.find_spec("myosuite")
+    return Path(found.origin).parent / "envs/myo/assets" if found else None
+
+
+def menagerie() -> Path | None:
+    """A checkout of MuJoCo Menagerie, which the environment variable DIFFMJ_MENAGERIE names."""
+    name = os.environ.get("DIFFMJ_MENAGERIE", "")
+    return Path(name) if name and Path(name).is_dir() else None
+
+
+MODELS = {  # where models are, and what to do where they are not
+    "MyoSuite": (myosuite, "pip install myosuite"),
+    "MuJoCo Menagerie": (menagerie, "set DIFFMJ_MENAGERIE to the folder of a checkout"),
+}
+
+
+def scene_of(name: str) -> ModuleType:
+    return importlib.import_module(f"experiments.{name}.scene")
+
+
+def missing(name: str) -> str:
+    """What a task needs and this machine does not have, in words; '': nothing."""
+    needed = getattr(scene_of(name), "NEEDS", "MyoSuite")
+    folder, remedy = MODELS[needed]
+    return "" if folder() else f"{needed} ({remedy})"
 
 
 def hand(file: str) -> mujoco.MjSpec:
     """A scene of MyoSuite with the contacts and the solver of [Paulus26]."""
-    package = Path(importlib.util.find_spec("myosuite").origin).parent
-    spec = mujoco.MjSpec.from_file(str(package / "envs/myo/assets" / file))
+    spec = mujoco.MjSpec.from_file(str(myosuite() / file))
     spec.option.timestep = TIMESTEP
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     spec.option.iterations, spec.option.ls_iterations = 4, 16
@@ -69,11 +115,12 @@ BY_GRADIENT = {"method": "gradient", "starts": 2, "noise": "pink", "sigma": 0.3}
 GRADIENT = Method("gradient", common.BLUE, BY_GRADIENT)
 FROM_DISTANCE = Method("gradient + CFD", common.SKY, BY_GRADIENT, cfd=True)
 HYBRID = Method("hybrid", common.GREEN, {"method": "hybrid"})
+ILQR = Method("iLQR", common.BLACK, {"method": "ilqr"})
 SAMPLING = [
     Method(f"sampling, {n}", colour, {"method": "sampling", "samples": n, "iterations": 1})
     for n, colour in ((64, common.PURPLE), (256, common.ORANGE), (1024, common.VERMILION))
 ]
-METHODS = [GRADIENT, FROM_DISTANCE, *SAMPLING, HYBRID]
+METHODS = [GRADIENT, FROM_DISTANCE, *SAMPLING, ILQR, HYBRID]
 
 
 @dataclass
@@ -105,7 +152,7 @@ class Motion:
 class Task:
     def __init__(self, name: str, variant: str | None = None):
         self.folder = Path(__file__).parent / name
-        self.scene: ModuleType = importlib.import_module(f"experiments.{name}.scene")
+        self.scene = scene_of(name)
         self.file = tomllib.loads((self.folder / "task.toml").read_text())
         self.variant = variant or self.scene.VARIANTS[0]
         self.model: mujoco.MjModel = self.scene.spec(self.variant).compile()
@@ -113,6 +160,30 @@ class Task:
             TERMS[term["term"]](**{key: x for key, x in term.items() if key != "term"})
             for term in self.file["cost"]
         ]
+
+    def cfd(self, method: Method) -> diffmj.Cfd | None:
+        return getattr(self.scene, "CFD", diffmj.Cfd(width=0.1)) if method.cfd else None
+
+    def planner(self, method: Method) -> dict:
+        """Options of the planner, but for its seed."""
+        own = getattr(self.scene, "PLANNERS", {}).get(method.name, {})
+        return self.file["planner"] | method.planner | own
+
+    def settings(self, method: Method) -> dict:
+        """What its runs depend on, beside scene, cost and execution, as a record has it."""
+        cfd = self.cfd(method)
+        return self.planner(method) | ({"cfd": _words(cfd)} if cfd else {})
+
+    def numbers(self) -> dict[str, float]:
+        """What a changed scene changes: a weighted sum of each field of the model that matters to
+        the motion, and the errors at the start."""
+        model = self.model
+        touches = (model.geom_contype | model.geom_conaffinity) != 0
+        fields = {x: getattr(model, x) for x in FIELDS}
+        fields |= {x: getattr(model, x)[touches] for x in FIELDS_OF_CONTACTS}
+        fields |= {x: getattr(model.opt, x) for x in FIELDS_OF_OPTIONS}
+        fields["errors"] = self.scene.errors(model, model.key(self.file["start"]["key"]).qpos[None])
+        return {name: _sum(x) for name, x in fields.items()}
 
     def start(self, seed: int) -> dict:
         """The keyframe after it has settled, with velocities that differ from seed to seed."""
@@ -132,11 +203,8 @@ class Task:
     def run(
         self, method: Method, seed: int, seconds: float, nthread: int = 0
     ) -> tuple[Run, Motion]:
-        cfd = getattr(self.scene, "CFD", diffmj.Cfd(width=0.1)) if method.cfd else None
-        sim = diffmj.Simulator(self.model, cfd=cfd)
-        planner = diffmj.Planner(
-            sim, self.cost, **self.file["planner"] | method.planner, seed=seed, nthread=nthread
-        )
+        sim = diffmj.Simulator(self.model, cfd=self.cfd(method))
+        planner = diffmj.Planner(sim, self.cost, **self.planner(method), seed=seed, nthread=nthread)
         rows = round(HOLD / self.model.opt.timestep) + 1
         known, processor = np.zeros(0), []
 
@@ -181,6 +249,20 @@ class Task:
         folder.mkdir(parents=True, exist_ok=True)
         mujoco.mj_saveModel(self.model, str(folder / "scene.mjb"), None)
         shutil.copy(self.folder / "task.toml", folder)
+
+
+def _words(cfd: diffmj.Cfd) -> str:
+    """What is given of contacts from distance."""
+    given = {key: x for key, x in vars(cfd).items() if x not in (None, {})}
+    parts = {key: given[key] for key in ("geoms", "pairs") if key in given}
+    given |= {key: {str(k): _words(v) for k, v in x.items()} for key, x in parts.items()}
+    return ", ".join(f"{key}={x}" for key, x in given.items())
+
+
+def _sum(x) -> float:
+    """With weights that differ from number to number."""
+    x = np.ravel(np.asarray(x, float))
+    return float(np.dot(x, 1 + np.modf(0.618034 * np.arange(len(x)))[0]).round(9))
 
 
 def held(errors: np.ndarray, rows: int) -> bool:

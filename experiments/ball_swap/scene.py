@@ -1,5 +1,6 @@
 """Two balls in MyoSuite's hand, palm up. Each is to go to the other's place."""
 
+import diffmj
 import mujoco
 import numpy as np
 
@@ -8,6 +9,10 @@ from experiments import manipulation
 PAIRS = (("ball1_site", "target2_site"), ("ball2_site", "target1_site"))
 NEAR = 0.015  # [m]
 VARIANTS = ("swap",)
+# of the balls alone: fingers are near to each other all the time
+LAW = diffmj.Cfd(width=0.03, d_0=0.01)
+CFD = diffmj.Cfd(width=0.0, geoms={"ball1": LAW, "ball2": LAW}, max_contacts=24)
+PLANNERS = {"hybrid": {"refined": 2}}  # with one, a ball falls from one start of five
 
 
 def spec(variant: str) -> mujoco.MjSpec:

@@ -3,6 +3,7 @@
 Points on the axes of the die, and where they are to go, are sites: the cost is distances alone.
 """
 
+import diffmj
 import mujoco
 import numpy as np
 
@@ -18,6 +19,8 @@ TURNS = {
     "z": ((0, 0, 1), np.pi / 2),
     "half turn": ((0, 0, 1), np.pi),
 }
+# of the die alone: fingers are near to each other all the time
+CFD = diffmj.Cfd(width=0.0, geoms={"die": diffmj.Cfd(width=0.03, d_0=0.01)}, max_contacts=24)
 
 
 def spec(variant: str) -> mujoco.MjSpec:
@@ -43,6 +46,7 @@ def with_goal(out: mujoco.MjSpec, joints: dict, settle: float, axis, angle: floa
     mujoco.mju_quat2Mat(turn, quat)
     target = turn.reshape(3, 3) @ rotation
     die = out.body("Object")
+    die.geoms[-1].name = "die"  # one of three boxes, with rods for edges
     unseen = {"group": 4}
     die.add_site(name="die_centre", pos=[0, 0, 0], **unseen)
     out.worldbody.add_site(name="goal_centre", pos=place, **unseen)
@@ -55,7 +59,7 @@ def with_goal(out: mujoco.MjSpec, joints: dict, settle: float, axis, angle: floa
     body.pos, quat = place, np.empty(4)
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(target).ravel())
     body.quat = quat
-    body.alt.euler = [np.nan, 0, 0]
+    body.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT  # not its Euler angles
 
 
 def errors(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:

@@ -15,14 +15,15 @@ from experiments import comparison, declaration, film, manipulation
 from experiments.comparison import Record
 from experiments.manipulation import METHODS, Motion, Run
 
-TASKS = ("ball_swap", "cube_in_hand", "cube_on_table", "tennis")
+TASKS = ("ball_swap", "cube_in_hand", "cube_on_table", "tennis", "quadruped")
 
 
-@pytest.fixture
-def myosuite():
-    if not manipulation.available():
-        assert "DIFFMJ_REQUIRE_MYOSUITE" not in os.environ, "no package myosuite"
-        pytest.skip("no package myosuite: `make setup` installs it")
+def needs_models(name):
+    """Skips a test of a task whose models are not here."""
+    if needed := manipulation.missing(name):
+        required = "MyoSuite" in needed and "DIFFMJ_REQUIRE_MYOSUITE" in os.environ
+        assert not required, "no package myosuite"
+        pytest.skip(f"no {needed}")
 
 
 def a_run(method="hybrid", seed=0, solved=1.0, error=0.5, variant="turn"):
@@ -40,7 +41,14 @@ class StandIn:
 
     def __init__(self):
         self.calls = []
-        self.file = {"planner": {"horizon": 3}}
+        self.file = {"start": {}, "cost": [], "execution": {"execute": 8}}
+        self.options, self.sizes = {"horizon": 3}, {"geom_size": 0.5}
+
+    def settings(self, method):
+        return self.options | method.planner
+
+    def numbers(self):
+        return self.sizes
 
     def run(self, method, seed, seconds, nthread):
         self.calls.append((method.name, seed))
@@ -84,9 +92,23 @@ def test_the_motions_that_are_kept():
 def test_a_record_of_another_task_is_refused(tmp_path):
     task = StandIn()
     comparison.record(tmp_path, [task], METHODS[:1], [0], 1.0, Options)
-    task.file = {"planner": {"horizon": 4}}
-    with pytest.raises(ValueError, match="another task"):
-        comparison.record(tmp_path, [task], METHODS[:1], [1], 1.0, Options)
+    first, second = METHODS[:2]
+
+    def refused(what):
+        with pytest.raises(ValueError, match=what):
+            comparison.record(tmp_path, [task], [first], [1], 1.0, Options)
+
+    task.options = {"horizon": 4}
+    refused("another task: the options of gradient changed")
+    # a method without runs may have others
+    comparison.record(tmp_path, [task], [second], [0], 1.0, Options)
+    task.options = {"horizon": 3}
+    task.sizes = {"geom_size": 0.5 + 1e-9}  # another processor
+    comparison.record(tmp_path, [task], [first], [1], 1.0, Options)
+    task.sizes = {"geom_size": 0.51}
+    refused("geom_size of the scene 'turn' changed")
+    task.file = task.file | {"execution": {"execute": 16}}
+    refused("execution of task.toml, geom_size")
 
 
 def test_table():
@@ -103,7 +125,10 @@ def test_what_is_recorded_is_this_task(name):
     """Runs of settings that are no longer those of the task must not be on the page."""
     folder = declaration.FOLDER / name
     kept = Record.load(folder)
-    assert kept.task == tomllib.loads((folder / "task.toml").read_text())
+    file = tomllib.loads((folder / "task.toml").read_text())
+    assert kept.task == {x: file[x] for x in comparison.RECORDED}
+    assert {x.method for x in kept.runs} <= kept.planners.keys()
+    assert {x.variant for x in kept.runs} <= kept.scenes.keys()
     keys = [(x.variant, x.method, x.seed) for x in kept.runs]
     assert len(set(keys)) == len(keys) > 0
     for x in kept.runs:
@@ -115,25 +140,46 @@ def test_what_is_recorded_is_this_task(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_page_shows_the_record_without_myosuite(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison, "available", lambda: False)
+def test_what_is_recorded_is_this_scene(name):
+    """scene.py, the options of methods and the models of others may change, too."""
+    needs_models(name)
+    kept = Record.load(declaration.FOLDER / name)
+    methods = [x for x in METHODS if x.name in kept.planners]
+    for variant in kept.scenes:
+        assert kept.changed(manipulation.Task(name, variant), methods) == []
+
+
+def test_a_changed_scene_is_noticed():
+    needs_models("cube_on_table")
+    task = manipulation.Task("cube_on_table")
+    kept = Record({x: task.file[x] for x in comparison.RECORDED}, "", "")
+    kept.scenes[task.variant] = task.numbers()
+    task.model.geom("table").friction[0] += 1e-3
+    assert kept.changed(task, []) == ["geom_friction of the scene 'left'"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_page_shows_the_record_without_models(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "missing", lambda name: "a package")
     run = declaration.load(declaration.FOLDER / name).module()
     assert run.main(["--quick", "--out", str(tmp_path)]) == 0
     numbers = json.loads((tmp_path / name / "numbers.json").read_text())["numbers"]
     assert numbers["note"].startswith("Recorded:")
-    assert "MyoSuite is not installed" in numbers["note"]
+    assert "Nothing was planned for this page, which needs a package." in numbers["note"]
     for row in declaration.load(declaration.FOLDER / name).numbers:
         assert declaration.lookup(numbers, row["ours"])
-    with pytest.raises(SystemExit, match="needs MyoSuite"):
+    with pytest.raises(SystemExit, match="needs a package"):
         run.main(["--out", str(tmp_path)])
 
 
-@pytest.mark.usefixtures("myosuite")
 @pytest.mark.parametrize("name", TASKS)
 def test_scenes_have_what_the_task_files_name(name):
+    needs_models(name)
     task = manipulation.Task(name)
     for term in task.file["cost"]:
         for key in ("of", "to"):
+            if not isinstance(term.get(key), str):
+                continue
             kind, _, what = term[key].partition(":")
             assert getattr(task.model, kind)(what).id >= 0
     start = task.start(seed=1)
@@ -142,9 +188,9 @@ def test_scenes_have_what_the_task_files_name(name):
     assert errors.max() > 1, "it would be solved from the start"
 
 
-@pytest.mark.usefixtures("myosuite")
 def test_the_ball_misses_both_hands():
     """Otherwise tennis would have a gradient without contacts from distance."""
+    needs_models("tennis")
     task = manipulation.Task("tennis")
     model, data = task.model, mujoco.MjData(task.model)
     ball = model.geom("ball").id
