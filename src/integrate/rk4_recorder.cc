@@ -67,7 +67,7 @@ void Rk4Recorder::end(const mjData* d) {
     give_up();
     return;
   }
-  // mj_step leaves the mean of the four in qacc, and the last for the next warm start
+  // since MuJoCo 4.0 mj_step leaves the mean of the four in qacc; the last is the next warm start
   add_rates(d, d->qacc_warmstart);
 }
 

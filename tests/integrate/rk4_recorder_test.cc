@@ -1,3 +1,4 @@
+// label: smoke
 // What RK4's evaluations found, kept from the forward pass or found by the same step again.
 #include "integrate/rk4_recorder.h"
 
