@@ -14,6 +14,46 @@ function(diffmj_compile_options target)
   endif()
 endfunction()
 
+# diffmj_precompile(<target> <header>...), diffmj_precompile(<target> REUSE_FROM <other target>)
+# Headers of others that most sources of a target read are parsed once, where DIFFMJ_PRECOMPILE is on.
+function(diffmj_precompile target)
+  if(NOT DIFFMJ_PRECOMPILE)
+    return()
+  endif()
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} ${ARGN})
+  else()
+    target_precompile_headers(${target} PRIVATE ${DIFFMJ_STANDARD_HEADERS} ${ARGN})
+    # ccache takes this for what is in the precompiled file, which has paths of this directory
+    file(
+      WRITE "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.gch.sum"
+      "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} MuJoCo ${MuJoCo_VERSION} "
+      "Eigen ${Eigen3_VERSION} GTest ${GTest_VERSION} CLI11 ${CLI11_VERSION} "
+      "json ${nlohmann_json_VERSION} nanobind ${nanobind_VERSION}\n"
+    )
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # ccache reads preprocessed sources; and g++ 12 forgets which precompiled headers are the
+    # system's, and warns of its own strings
+    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
+endfunction()
+set(
+  DIFFMJ_STANDARD_HEADERS
+  <algorithm>
+  <array>
+  <cmath>
+  <functional>
+  <limits>
+  <map>
+  <memory>
+  <optional>
+  <span>
+  <string>
+  <utility>
+  <vector>
+)
+
 # These sources tell users which version they have.
 function(diffmj_build_version)
   if(DIFFMJ_BUILD_VERSION)
@@ -31,7 +71,8 @@ function(diffmj_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LABELS")
   add_executable(${name} ${arg_SOURCES})
   diffmj_compile_options(${name})
-  target_link_libraries(${name} PRIVATE diffmj_test_base GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE diffmj_test_base diffmj_harness GTest::gtest_main)
+  diffmj_precompile(${name} REUSE_FROM diffmj_harness)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
 endfunction()
@@ -44,6 +85,7 @@ function(diffmj_bench name)
   add_executable(${name} ${arg_SOURCES})
   diffmj_compile_options(${name})
   target_link_libraries(${name} PRIVATE diffmj_harness diffmj_test_base benchmark::benchmark_main)
+  diffmj_precompile(${name} REUSE_FROM diffmj_harness)
 endfunction()
 
 # Sets <variable> to the directory of a Python package of DIFFMJ_PYTHON, or to "". Does not import it.

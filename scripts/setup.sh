@@ -42,6 +42,9 @@ if ((${#missing[@]})); then
   "$here/apt_install.sh" "CMake will try to download what it needs" "${missing[@]}"
 fi
 
+# a test builds the package once more, and ccache spares it the compiler
+command -v ccache >/dev/null || "$here/apt_install.sh" "make test takes longer" ccache
+
 # MuJoCo renders the films of `make demo` with EGL or OSMesa
 has_library() { "$python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
 has_library libEGL.so.1 || has_library libOSMesa.so.8 || has_library libOSMesa.so.6 ||

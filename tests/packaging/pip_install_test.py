@@ -56,6 +56,7 @@ def main():
     parser.add_argument("--build-type", required=True)
     parser.add_argument("--flags", required=True, help="of the compiler, for this build type")
     parser.add_argument("--compiler", required=True)
+    parser.add_argument("--precompile", required=True, help="ON or OFF, as in the build under test")
     args = parser.parse_args()
 
     # the build directory stays: the second run compiles what has changed
@@ -69,6 +70,7 @@ def main():
         # the package is tested here, not its speed
         settings = ["cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"]
     settings.append(f"cmake.define.CMAKE_CXX_COMPILER={args.compiler}")
+    settings.append(f"cmake.define.DIFFMJ_PRECOMPILE={args.precompile}")
     pip = ("-m", "pip", "--disable-pip-version-check")
     offline = ("--no-deps", "--no-index")
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
