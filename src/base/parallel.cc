@@ -40,14 +40,19 @@ StopSignal::Part::~Part() {
   stop_.size_ = outer_size_;
 }
 
-void parallel_for(int n, std::optional<int> given, StopSignal& stop,
-                  const std::function<void(int i, StopSignal& stop)>& fn) {
+int thread_count(int n, std::optional<int> given) {
   if (given && *given < 1) {
     throw InputError("nthread is " + std::to_string(*given) +
                      ", expected a number ≥ 1; leave it out for one thread per core");
   }
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const int nthread = std::min(given.value_or(cores), n);
+  // asked once: the system reads a file to tell, which takes as long as a few steps of a small model
+  static const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::min(given.value_or(cores), n);
+}
+
+void parallel_for(int n, std::optional<int> given, StopSignal& stop,
+                  const std::function<void(int i, StopSignal& stop)>& fn) {
+  const int nthread = thread_count(n, given);
   if (nthread <= 1) {
     for (int i = 0; i < n && !stop.poll(); i++) {
       const StopSignal::Part part(stop, i, n);

@@ -43,6 +43,9 @@ class StopSignal {
   std::atomic<bool> stopped_{false};
 };
 
+// How many threads parallel_for uses at most for n calls. Throws InputError if nthread is less than 1.
+int thread_count(int n, std::optional<int> nthread);
+
 // Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (none: one per core), each i once, in
 // no order. Throws InputError if nthread is less than 1. With one thread fn runs on the calling
 // thread and must poll stop itself, with its share of i alone. After a stop no new i is begun. An

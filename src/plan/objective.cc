@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "base/require.h"
@@ -71,6 +73,10 @@ void PlanObjective::evaluate(int n, const Fill& fill, bool gradient, std::vector
 
 void PlanObjective::evaluate_here(int n, const Fill& fill, bool gradient, std::span<Value> out,
                                   const std::function<bool()>& interrupted) {
+  if (!gradient && !cost_.has_own()) {
+    evaluate_values(n, fill, out, interrupted);
+    return;
+  }
   for (int begin = 0; begin < n; begin += kMost) {
     evaluate_chunk(begin, std::min(kMost, n - begin), fill, {}, gradient, gradient, out,
                    interrupted);
@@ -133,17 +139,50 @@ void PlanObjective::swap(int i, Rolled& x) {
   std::swap(poses_[k], x.poses);
 }
 
+void PlanObjective::require_places(size_t n) {
+  if (z_.size() >= n) return;
+  z_.resize(n);
+  trajectories_.resize(n);
+  inputs_.resize(n);
+  poses_.resize(n);
+  evaluations_.resize(n);
+}
+
+// Of a rollout nothing but its value is kept: a thread makes the next one in the memory of the
+// last, which its cache still holds.
+void PlanObjective::evaluate_values(int n, const Fill& fill, std::span<Value> out,
+                                    const std::function<bool()>& interrupted) {
+  const auto count = static_cast<size_t>(thread_count(n, options_.nthread));
+  require_places(count);
+  std::mutex mutex;
+  std::vector<size_t> free(count);
+  std::iota(free.begin(), free.end(), size_t{0});
+  const auto take = [&] {
+    const std::lock_guard lock(mutex);
+    const size_t k = free.back();
+    free.pop_back();
+    return k;
+  };
+  each(
+      static_cast<size_t>(n),
+      [&](size_t i) {
+        const size_t k = take();
+        fill(static_cast<int>(i), z_[k]);
+        roll_out(k, {}, false, interrupted);
+        cost_.evaluate(model_, {&trajectories_[k], 1}, {&poses_[k], 1}, false,
+                       {&evaluations_[k], 1}, 1);
+        finish(k, {}, false, out[i], interrupted);
+        const std::lock_guard lock(mutex);
+        free.push_back(k);
+      },
+      interrupted);
+}
+
 void PlanObjective::evaluate_chunk(int begin, int n, const Fill& fill, const Law& law,
                                    bool gradient, bool keep, std::span<Value> out,
                                    const std::function<bool()>& interrupted) {
   const auto count = static_cast<size_t>(n);
-  if (z_.size() < count) {
-    z_.resize(count);
-    trajectories_.resize(count);
-    inputs_.resize(count);
-    poses_.resize(count);
-    evaluations_.resize(count);
-  }
+  require_places(count);
   const auto value_of = [&](size_t k) -> Value& { return out[static_cast<size_t>(begin) + k]; };
   // from decision variables to values in one go, and no thread waits for another; but own costs
   // take all trajectories at once

@@ -61,6 +61,9 @@ class PlanObjective {
 
  private:
   RolloutInput start() const;  // a view of what set_start copied
+  void require_places(size_t n);
+  void evaluate_values(int n, const Fill& fill, std::span<Value> out,
+                       const std::function<bool()>& interrupted);
   // law: empty, or what evaluate_laws was given
   // keep: stages, which gradients need
   void evaluate_chunk(int begin, int n, const Fill& fill, const Law& law, bool gradient, bool keep,
@@ -69,7 +72,7 @@ class PlanObjective {
   void each(size_t n, const std::function<void(size_t)>& fn,
             const std::function<bool()>& interrupted) const;
   void evaluate_elsewhere(const Fill& fill, bool gradient, std::span<Value> out) const;
-  // Of number k of a chunk: its rollout; its value from the cost; the gradient.
+  // Of the rollout in place k: its steps; its value from the cost; the gradient.
   void roll_out(size_t k, const Law& law, bool keep, const std::function<bool()>& interrupted);
   void finish(size_t k, const Law& law, bool gradient, Value& value,
               const std::function<bool()>& interrupted);
@@ -82,7 +85,7 @@ class PlanObjective {
   // of the start
   std::vector<double> qpos_, qvel_, act_, ctrl_, qfrc_, xfrc_, mocap_pos_, mocap_quat_;
   double time_ = 0;
-  // of a chunk
+  // of rollouts: those of a chunk, or one per thread
   std::vector<std::vector<double>> z_;
   std::vector<PlanInputs> inputs_;
   std::vector<Trajectory> trajectories_;
