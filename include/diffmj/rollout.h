@@ -44,6 +44,8 @@ const char* outcome_name(Outcome outcome);
 // The subject of a warning.
 enum class WarningKind {
   kMujoco,  // a warning of MuJoCo
+  // About the gradient: the constraint solver stopped at its limit of iterations.
+  kSolver,
   // Of adaptive steps, about the gradient:
   kGrazing,  // contacts or limits begin or end so slowly that a small change may miss them
   kChatter,  // a contact or limit begins and ends again and again

@@ -68,6 +68,12 @@ class GradientWarning(UserWarning):
     category is shown once per rollout, and `Trajectory.warnings` has the same text."""
 
 
+class SolverWarning(GradientWarning):
+    """MuJoCo's constraint solver stopped at `opt.iterations` before it had converged, and the
+    gradient is that of the converged solution. The text says in how many steps, and how far the
+    solver was from its solution."""
+
+
 class GrazingWarning(GradientWarning):
     """Contacts or limits begin or end so slowly that the motion may miss them after a small
     change."""
@@ -96,6 +102,7 @@ for _class in (
     OutOfMemoryError,
     FallbackWarning,
     GradientWarning,
+    SolverWarning,
     GrazingWarning,
     ChatterWarning,
     StiffWarning,

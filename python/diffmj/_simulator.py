@@ -292,7 +292,8 @@ class Simulator(ModelProperties):
             KeyboardInterrupt: Ctrl-C.
 
         Warns:
-            GradientWarning: the gradient is unreliable at events of adaptive steps, because
+            GradientWarning: the gradient is unreliable, because MuJoCo's constraint solver stopped
+                before it had converged (SolverWarning), or, at events of adaptive steps, because
                 contacts or limits begin or end too slowly (GrazingWarning) or too often
                 (ChatterWarning). At most one warning of each category is given; the texts are also
                 in the trajectory's warnings.

@@ -9,10 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import _diffmj
-from ._errors import ChatterWarning, GradientWarning, GrazingWarning, StiffWarning
+from ._errors import (
+    ChatterWarning,
+    GradientWarning,
+    GrazingWarning,
+    SolverWarning,
+    StiffWarning,
+)
 
 # by Warning.kind; other kinds are data alone
 _CATEGORIES: dict[str, type[GradientWarning]] = {
+    "solver": SolverWarning,
     "grazing": GrazingWarning,
     "chatter": ChatterWarning,
     "stiff": StiffWarning,
@@ -27,9 +34,9 @@ class Warning:
         text: what happened, and what to do.
         first_step: the first step (interval, with adaptive steps) at which it occurred.
         count: how often it occurred.
-        kind: "mujoco" for MuJoCo's own; "grazing", "chatter" and "stiff" concern gradients and are
-            also Python warnings, of the category `GrazingWarning`, `ChatterWarning` or
-            `StiffWarning`.
+        kind: "mujoco" for MuJoCo's own; "solver", "grazing", "chatter" and "stiff" concern
+            gradients and are also Python warnings, of the category `SolverWarning`,
+            `GrazingWarning`, `ChatterWarning` or `StiffWarning`.
     """
 
     text: str

@@ -22,6 +22,7 @@
 #include "mj/handle.h"
 #include "record/adaptive.h"
 #include "record/input.h"
+#include "record/solver_limit.h"
 #include "record/tape.h"
 #include "record/trajectory.h"
 #include "setup/model_impl.h"
@@ -34,25 +35,6 @@
 namespace diffmj {
 namespace {
 
-// |M a - qfrc_smooth - Jᵀ f(y)| / (1 + |M a|): how far the solver stopped from its optimum. The
-// stages and y must be those of qacc.
-double solver_residual(const mjModel* m, const mjData* d, const Vector& qacc,
-                       const Workspace& workspace) {
-  Vector Ma(qacc.size()), f(workspace.newton.y.size()), JTf(qacc.size());
-  for (int i = 0; i < d->nefc; i += constraint_rows_at(d, i)) {
-    constraint_force(d, workspace.newton.zone[static_cast<size_t>(i)], workspace.newton.y, i, f);
-  }
-  mj_call("mj_mulM", [&] {
-    mj_mulM(m, d, Ma.data(), qacc.data());
-    if (d->nefc > 0) mj_mulJacTVec(m, d, JTf.data(), f.data());
-  });
-  double residual = 0;
-  for (size_t k = 0; k < qacc.size(); k++) {
-    residual += std::pow(Ma[k] - d->qfrc_smooth[k] - JTf[k], 2);
-  }
-  return std::sqrt(residual) / (1 + std::sqrt(dot(Ma, Ma)));
-}
-
 // residuals and kinks at the states of the user's own rollout, its solver as it is
 void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random,
                    CheckReport& report) {
@@ -60,7 +42,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
   WorkspaceLease workspace(model.impl());
   mjData* d = workspace->data.get();
   reset_data(model, t.mocap_pos, t.mocap_quat, *workspace);
-  Vector lambda(static_cast<size_t>(t.nv));
+  Vector lambda(static_cast<size_t>(t.nv)), scratch;
   KinkSurvey kinks(model);
   for_each_step(model, t, [&](int i, const StepInput& in) {
     mj_call("mj_forward", [&] {
@@ -70,8 +52,9 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
     Vector qacc(d->qacc, d->qacc + t.nv);
     solution_factorize(model.impl(), qacc, *workspace);
     if (has_noslip(m)) qacc = workspace->noslip.qacc;
+    const SolverResidual left = solver_residual(m, d, qacc, scratch);
     report.solver_residual =
-        std::max(report.solver_residual, solver_residual(m, d, qacc, *workspace));
+        std::max(report.solver_residual, left.residual / (1 + left.inertial));
     const Vector a_bar = random_vector(lambda.size(), 1, random);
     newton_solve(*workspace, a_bar, lambda);
     report.adjoint_residual =

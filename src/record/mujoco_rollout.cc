@@ -12,8 +12,11 @@
 #include "record/input.h"
 #include "record/recorder.h"
 #include "record/sensordata.h"
+#include "record/solver_limit.h"
 #include "record/trajectory.h"
 #include "setup/workspace_lease.h"
+#include "stages/acceleration/noslip.h"
+#include "stages/differentiation.h"
 #include "stages/position/collision.h"
 #include "stages/position/tendon.h"
 #include "stages/surrogate_field.h"
@@ -66,6 +69,8 @@ class MujocoRollout {
         tendons_(model.mj()),
         workspace_(model.impl()),
         d_(workspace_->data.get()),
+        judges_solver_(kept.any && model.impl().differentiation.of_field &&
+                       !has_noslip(model.mj()) && !cfd_forward(model.impl())),
         t_(std::move(t)),
         tape_(take_tape(t_)) {
     t_.tape = tape_;
@@ -159,6 +164,7 @@ class MujocoRollout {
     for (int k = 0; k < std::max(1, std::min(d_->nisland, +mjNISLAND)); k++) {
       record.solver_niter += d_->solver_niter[k];
     }
+    if (judges_solver_) solver_limit_.look(model_.mj(), d_, i);
     std::copy(d_->qacc, d_->qacc + t_.nv, t_.qacc.data() + static_cast<ptrdiff_t>(i) * t_.nv);
     record_state(d_->time, d_->qpos, d_->qvel, d_->act, i + 1, t_);
     record_contacts(d_, t_.nstep_asked, kept_.contacts, *tape_);
@@ -181,6 +187,7 @@ class MujocoRollout {
     resize_rows(done, tendons_, t_, *tape_);  // drops the rows of steps that were not completed
     if (rk4_) rk4_->finish(done);
     t_.nstep = done;
+    solver_limit_.warn(model_.mj(), done, t_.warnings);
     t_.next_warmstart.assign(d_->qacc_warmstart, d_->qacc_warmstart + t_.nv);
     if (poses_ && t_.ok()) {
       // the last state, which no step begins with
@@ -205,6 +212,8 @@ class MujocoRollout {
   WorkspaceLease workspace_;
   mjData* d_;
   WarningCollector warnings_;
+  const bool judges_solver_;  // the gradient is that of a converged solution
+  SolverLimit solver_limit_;
   Trajectory t_;
   std::shared_ptr<Tape> tape_;  // of t_, while it is written
   std::optional<Rk4Recorder> rk4_;

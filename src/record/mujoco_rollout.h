@@ -13,6 +13,7 @@ namespace diffmj {
 
 // What of the stages is kept for the backward pass.
 struct KeptStages {
+  bool any = false;  // a backward pass may follow
   bool tendons = false;
   size_t contacts = 0;  // bytes
   bool rk4 = false;     // its four evaluations, tendons included

@@ -24,11 +24,12 @@ namespace {
 KeptStages kept_of(const Model& model, int nstep, size_t nrollout, bool keep) {
   if (!keep) return {};
   if (model.mj()->opt.integrator != mjINT_RK4) {
-    return {.tendons = keeps_tendons(model, nstep, nrollout),
+    return {.any = true,
+            .tendons = keeps_tendons(model, nstep, nrollout),
             .contacts = contact_bytes(model, nrollout)};
   }
-  if (!keeps_rk4(model, nstep, nrollout)) return {};
-  return {.contacts = contact_bytes(model, nrollout), .rk4 = true};
+  if (!keeps_rk4(model, nstep, nrollout)) return {.any = true};
+  return {.any = true, .contacts = contact_bytes(model, nrollout), .rk4 = true};
 }
 
 // mj_step computes the sensors of the state it begins with, unless colliders of our own are in its

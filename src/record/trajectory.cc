@@ -110,6 +110,8 @@ const char* warning_kind_name(WarningKind kind) {
   switch (kind) {
     case WarningKind::kMujoco:
       return "mujoco";
+    case WarningKind::kSolver:
+      return "solver";
     case WarningKind::kGrazing:
       return "grazing";
     case WarningKind::kChatter:
