@@ -12,7 +12,7 @@ namespace diffmj {
 struct StepControl {
   double rtol = 1e-6;
   double atol = 1e-8;
-  double p = 0.2, i = 0.4, d = 0;  // PID coefficients
+  double p = 0.2, i = 0.6, d = 0;  // PID coefficients
   double safety = 0.9;
   double shrink = 0.2, grow = 10;  // bounds of the ratio of two steps
   // [s] If a step of this size, or of 16 rounding errors of the time, is rejected, the rollout

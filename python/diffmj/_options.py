@@ -47,7 +47,7 @@ class RungeKutta:
             atol.
         min_step, max_step: bounds of a step [s]; default 1e-12 and none. Adaptive steps also stay
             within the stability limit of an explicit method, whatever these bounds are.
-        pid: coefficients (p, i, d) of the step controller; default 0.2 0.4 0.
+        pid: coefficients (p, i, d) of the step controller; default 0.2 0.6 0.
         safety: factor on the step that the controller proposes; default 0.9.
         step_ratio: bounds (shrink, grow) of the ratio of a step to the one before; default 0.2 10.
     """

@@ -20,9 +20,17 @@ namespace {
 
 // Where a constraint changes its case p' jumps. Estimates are made for smooth solutions: of a jump
 // anywhere in the first 0.9 of a step, that of tsit5 shows the 54th to 85th part of the error (the
-// error's weights up to a stage nearly cancel, docs/derivations/adaptive.md). So much such a step
-// is judged more severely.
+// error's weights up to a stage nearly cancel, docs/derivations/adaptive.md). So much a step across
+// a corner that is not located is judged more severely.
 constexpr double kJump = 60;
+// The same where p' has a corner, because a contact sets in smoothly or an impedance changes its
+// piece: the mean over all places in a step.
+constexpr double kCorner = 10;
+// So many are located within one step of the rollout. More are chatter.
+constexpr int kMostCorners = 20;
+// How precisely: within this share of that step, or the tolerance if that is in between. The jump
+// of p' acts for so long on the wrong side, and the solver's rounding is smaller still.
+constexpr double kLeastWidth = 1e-9, kMostWidth = 1e-4;
 
 }  // namespace
 
@@ -76,7 +84,9 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
       mask_(impl_.mj(), impl_.collider()),
       first_(bar),
       stage_(bar),
-      sum_(bar) {
+      sum_(bar),
+      locates_(steps && !has_noslip(impl_.mj()) && !impl_.has_surrogate_field()),
+      change_(model.options().adaptive.onset > 0) {
   const AdaptiveOptions& o = model.options().adaptive;
   if (!steps) {
     back_.emplace(impl_, workspace);
@@ -100,6 +110,7 @@ ContinuousAdjoint::ContinuousAdjoint(const Model& model, const Trajectory& traje
       std::max(tableau_->nstage, impl_.stiff_tableau ? impl_.stiff_tableau->nstage : 0);
   rates_.setZero(static_cast<Eigen::Index>(nstage), n);
   warmstart_.assign(static_cast<size_t>(impl_.nv), 0.0);
+  ahead_qacc_ = warmstart_;
 }
 
 bool ContinuousAdjoint::interval(int i, StepBar& bar, StopSignal& stop) {
@@ -190,17 +201,28 @@ bool ContinuousAdjoint::along(int n, RungeKutta& loaded, StepBar& bar, StopSigna
   for (int j = 0; j < impl_.na; j++) {
     if (loaded.stopped_at_end(j)) p_(0, 2 * impl_.nv + j) = 0;
   }
-  return solve(time[k + 1], time[k], stop, bar);
+  if (!solve(time[k + 1], time[k], stop, bar)) return false;
+  // the next step begins on the other side of a corner at the end of this one
+  if (piece_begin_ > time[k]) knows_first_ = false;
+  return true;
 }
 
 bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBar& bar) {
-  double t = begin;
+  double t = begin, target = end, corner = end;
+  piece_end_ = same_until_ = begin;
+  piece_begin_ = end;
+  ncorner_ = 0;
+  // what follows is on the other side of a corner
+  const auto begin_piece = [&](double far) {
+    piece_end_ = same_until_ = far;
+    knows_first_ = false;
+  };
   while (t > end) {
     if (stop.poll((trajectory_.time.back() - t) /
                   (trajectory_.time.back() - trajectory_.time.front()))) {
       return false;
     }
-    double next = end;
+    double next = target;
     StepAttempt tried;
     if (controller_) {
       if (controller().exhausted(state_)) {
@@ -208,11 +230,29 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
                  " are made; use a larger max_steps or a larger adjoint_rtol and adjoint_atol",
              t);
       }
-      tried = controller().attempt(t, end, state_);
+      tried = controller().attempt(t, target, state_);
       if (!tried.last) next = t - tried.h;
     }
     const double h = next - t;
     const bool finite = tableau_->implicit() ? attempt_implicit(t, h) : attempt(t, h);
+    if (!std::isnan(far_)) {
+      // the next steps end at the corner; one at the end of theirs is left to what follows
+      near_ = inside(t);
+      locate_corner();
+      if (inside(t) - near_ <= corner_width()) {
+        begin_piece(far_);
+      } else {
+        same_until_ = near_;
+        if (near_ - end <= corner_width()) {
+          piece_begin_ = near_;
+        } else {
+          target = near_;
+          corner = far_;
+        }
+      }
+      far_ = std::numeric_limits<double>::quiet_NaN();
+      continue;
+    }
     if (controller_) {
       double error = std::numeric_limits<double>::quiet_NaN();
       if (finite) {
@@ -226,7 +266,7 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
         };
         norm.add(span(p_stage_), span(p_), span(p_next_));
         if (back_) back_->add_error(norm);
-        error = norm.value() * (is_nonsmooth_ ? kJump : 1);
+        error = norm.value() * severity_;
       }
       switch (controller().judge(t, tried.h, error, state_)) {
         case StepOutcome::kAccepted:
@@ -261,9 +301,14 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
     if (knows_first_) {
       rates_.row(0) = rates_.row(static_cast<Eigen::Index>(tableau_->nstage) - 1);
       std::swap(first_, stage_);
-      first_cases_ = last_cases_;
+      first_cases_ = cases_;
+      first_hash_ = last_hash_;
     }
     t = next;
+    if (t == target && t > end) {
+      begin_piece(corner);
+      target = end;
+    }
   }
   return true;
 }
@@ -272,7 +317,7 @@ bool ContinuousAdjoint::solve(double begin, double end, StopSignal& stop, StepBa
 bool ContinuousAdjoint::attempt(double t, double h) {
   if (back_) back_->begin(x_->start(), in_, h);
   sum_.clear();
-  is_nonsmooth_ = false;
+  severity_ = 1;
   const size_t n = tableau_->nstage - (tableau_->last_stage_can_wait() ? 1 : 0);
   for (size_t i = 0; i < n; i++) {
     Quadrature& quadrature = i == 0 ? first_ : stage_;
@@ -286,6 +331,7 @@ bool ContinuousAdjoint::attempt(double t, double h) {
       if (!rate(i, t + tableau_->c[i] * h, quadrature)) return false;
       if (i == 0) knows_first_ = true;
     }
+    if (i == 0 && !look_ahead(t + h)) return false;
     if (tableau_->b[i] != 0) sum_.add(-h * tableau_->b[i], quadrature);
   }
   p_next_ = p_;
@@ -295,17 +341,99 @@ bool ContinuousAdjoint::attempt(double t, double h) {
   return p_next_.allFinite() && (!back_ || back_->place_end());
 }
 
+double ContinuousAdjoint::inside(double t) const {
+  return back_ ? t : std::clamp(t, piece_begin_, piece_end_);
+}
+
 // x at that time, from the step, in workspace_.between; and the dynamics there
 bool ContinuousAdjoint::evaluate_between(double t) {
+  t = inside(t);
   Workspace::Stage& at = workspace_.between;
-  // stages of an implicit step share times, and its pullbacks leave mjData as it is
+  // stages share times, and pullbacks leave mjData as it is
   if (x_time_ == t) return true;
+  x_time_ = std::numeric_limits<double>::quiet_NaN();
   if (!along_->place_between((t - step_begin_) / step_size_, at)) return false;
-  if (!along_->evaluate(t, warmstart_, at, times_)) return false;
+  if (!along_->evaluate(t, t == ahead_time_ ? ahead_qacc_ : warmstart_, at, times_)) return false;
+  if (locates_) cases_.read(impl_.mj(), workspace_.data.get(), at.qacc);
   active_ = active_set(impl_.mj(), workspace_.data.get());
   std::copy(at.qacc.begin(), at.qacc.end(), warmstart_.begin());
   if (keeps_evaluations()) x_time_ = t;
   return true;
+}
+
+// After an evaluation: false if the step comes upon a corner there that is to be located.
+bool ContinuousAdjoint::stays_in_case(double t) {
+  if (!change_.find(first_cases_, cases_)) return true;
+  if (ncorner_ >= kMostCorners) {
+    severity_ = kJump;
+    return true;
+  }
+  far_ = inside(t);
+  far_cases_ = cases_;
+  return false;
+}
+
+// The same at the end of a step whose first stage is known, before the others are evaluated.
+bool ContinuousAdjoint::look_ahead(double t) {
+  if (!locates_ || first_cases_.empty() || t >= same_until_) return true;
+  if (!evaluate_between(t)) return false;
+  ahead_time_ = inside(t);
+  ahead_qacc_ = workspace_.between.qacc;
+  if (!stays_in_case(t)) return false;
+  same_until_ = t;
+  return true;
+}
+
+double ContinuousAdjoint::corner_width() const {
+  const double rtol = controller_ ? controller_->options().rtol : 0;
+  return std::abs(step_size_) * std::clamp(rtol, kLeastWidth, kMostWidth);
+}
+
+// Between near_, where constraints are in the cases of the first stage, and far_: brings the two
+// together. The numbers that decide cases are smooth on either side and have a corner in between,
+// so that they are followed from the side that was evaluated last, if it was twice.
+void ContinuousAdjoint::locate_corner() {
+  constexpr int kMostEvaluations = 60;
+  constexpr double kFirstSlack = 0.02;
+  const double width = corner_width();
+  ncorner_++;
+  near_cases_ = first_cases_;
+  double before = std::numeric_limits<double>::quiet_NaN();  // time of the evaluation before_cases_
+  double last = before;                                      // the estimate before
+  int moved = 0;  // how often in a row the same end was: near_ > 0, far_ < 0
+  for (int k = 0; k < kMostEvaluations && near_ - far_ > width; k++) {
+    double at = std::numeric_limits<double>::quiet_NaN();
+    if (moved > 0) {
+      at = near_ + (near_ - before) * change_.beyond(before_cases_, near_cases_, far_cases_, false);
+    } else if (moved < 0) {
+      at = far_ + (far_ - before) * change_.beyond(before_cases_, far_cases_, near_cases_, true);
+    }
+    if (!(at > far_ && at < near_)) {
+      change_.find(near_cases_, far_cases_);
+      at = near_ - change_.share() * (near_ - far_);
+    }
+    // on the other side of the corner than the last evaluation, by what the estimate may be off
+    const double estimate = at;
+    double slack = std::isnan(last) ? kFirstSlack * (near_ - far_) : std::abs(at - last);
+    slack = std::max(slack, width / 2) * std::max(std::abs(moved), 1);
+    at = moved < 0 ? at + slack : at - slack;
+    // and now and then none: half of what is left
+    if (k % 8 == 7) at = (near_ + far_) / 2;
+    at = std::clamp(at, far_ + width / 2, near_ - width / 2);
+    last = estimate;
+    if (!evaluate_between(at)) return;
+    if (change_.find(first_cases_, cases_)) {
+      std::swap(before_cases_, far_cases_);
+      before = std::exchange(far_, at);
+      far_cases_ = cases_;
+      moved = std::min(moved, 0) - 1;
+    } else {
+      std::swap(before_cases_, near_cases_);
+      before = std::exchange(near_, at);
+      near_cases_ = cases_;
+      moved = std::max(moved, 0) + 1;
+    }
+  }
 }
 
 // an activation that does not move, whatever its rate
@@ -321,7 +449,7 @@ bool ContinuousAdjoint::is_held(const Workspace::Stage& at, int j) const {
 }
 
 // which cases the constraints are in, after the pullback: also those of a no-slip pass
-size_t ContinuousAdjoint::cases(const Workspace::Stage& at) const {
+size_t ContinuousAdjoint::case_hash(const Workspace::Stage& at) const {
   size_t hash = active_;
   if (at.nefc == 0 || !has_noslip(impl_.mj())) return hash;
   for (const Noslip::Update& update : workspace_.noslip.updates) {
@@ -330,14 +458,18 @@ size_t ContinuousAdjoint::cases(const Workspace::Stage& at) const {
   return hash;
 }
 
-// row i of rates_: p' at time t and p_stage_, where x is that of the step or of stage i
-bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
+// row i of rates_: p' at time t and p_stage_, where x is that of the step or of stage i; false if
+// that is not finite, or if a corner is to be located first
+bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature, bool watch) {
+  t = inside(t);
   const int nv = impl_.nv, na = impl_.na;
   Workspace::Stage& at = back_ ? back_->stage(i) : workspace_.between;
   bool evaluated = back_ && !(i == 0 && x_->nefc >= 0);
   if (!back_) {
     if (!evaluate_between(t)) return false;
     evaluated = true;
+    if (i == 0) first_cases_ = cases_;
+    if (watch && locates_ && i > 0 && !stays_in_case(t)) return false;
   }
   at.a_bar = p_stage_.middleCols(nv, nv);
   at.act_dot_bar = p_stage_.rightCols(na);
@@ -352,9 +484,9 @@ bool ContinuousAdjoint::rate(size_t i, double t, Quadrature& quadrature) {
                           quadrature.xfrc_applied, quadrature.parameter_bar()},
                          evaluated);
   if (!back_) {
-    last_cases_ = cases(at);
-    if (i == 0) first_cases_ = last_cases_;
-    is_nonsmooth_ = is_nonsmooth_ || last_cases_ != first_cases_;
+    last_hash_ = case_hash(at);
+    if (i == 0) first_hash_ = last_hash_;
+    if (last_hash_ != first_hash_) severity_ = std::max(severity_, locates_ ? kCorner : kJump);
   }
   const double share = in_.share(t);
   quadrature.ctrl_end = share * quadrature.ctrl;

@@ -7,6 +7,9 @@
 //   interpolated   x(t) is the dense output of the steps; its own steps end where theirs do
 //   backsolve      x(t) is solved backwards too, from each row of the trajectory
 //
+// Where a constraint changes its case p' jumps. The interpolated adjoint locates such corners on
+// the dense output, and its steps end there (eq. 14).
+//
 // Steps are controlled by the errors of p (and x), not by those of z_bar. They are of the method of
 // the step that they go along: along a linearly implicit one they are so too, with the transposed
 // of its matrix (adjoint/continuous_implicit.cc). docs/derivations/adaptive.md, eq. 10 and 11,
@@ -30,6 +33,7 @@
 #include "integrate/step_controller.h"
 #include "model/parameters.h"
 #include "setup/model_impl.h"
+#include "stages/acceleration/constraint_cases.h"
 
 namespace diffmj {
 
@@ -73,10 +77,15 @@ class ContinuousAdjoint {
     return stiff_controller_ && tableau_->implicit() ? *stiff_controller_ : *controller_;
   }
   bool keeps_evaluations() const;
+  double inside(double t) const;
   bool evaluate_between(double t);
+  bool stays_in_case(double t);
+  bool look_ahead(double t);
+  void locate_corner();
   bool is_held(const Workspace::Stage& at, int j) const;
-  size_t cases(const Workspace::Stage& at) const;
-  bool rate(size_t i, double t, Quadrature& quadrature);
+  size_t case_hash(const Workspace::Stage& at) const;
+  double corner_width() const;
+  bool rate(size_t i, double t, Quadrature& quadrature, bool watch = true);
   [[noreturn]] void fail(const std::string& why, double t) const;
 
   const Model& model_;
@@ -98,10 +107,23 @@ class ContinuousAdjoint {
   Matrix rates_;                 // nstage x (2 nv + na)
   Quadrature first_, stage_, sum_;
   bool knows_first_ = false;  // rates_ row 0 and first_ are those of the step to come
-  // the constraints that carry force at the last evaluation (mj/active_set.h); the cases at the
-  // first and the last stage; and whether they change within the step
-  size_t active_ = 0, first_cases_ = 0, last_cases_ = 0;
-  bool is_nonsmooth_ = false;
+  // Cases of constraints: at the first stage of a step, at its last evaluation, and on the far side
+  // of a corner. A corner that the attempt came upon is between the times near_ and far_; NaN:
+  // none.
+  const bool locates_;
+  ConstraintCases first_cases_, cases_, near_cases_, far_cases_, before_cases_;
+  CaseChange change_;
+  double near_ = 0, far_ = std::numeric_limits<double>::quiet_NaN();
+  int ncorner_ = 0;  // in the step of the rollout
+  // x is read between these times alone: those of the steps' piece between two corners
+  double piece_begin_ = 0, piece_end_ = 0;
+  double same_until_ = 0;  // up to this time the cases are those of the first stage
+  double ahead_time_ = std::numeric_limits<double>::quiet_NaN();  // where qacc is known
+  std::vector<double> ahead_qacc_;                                // nv
+  // a hash of the constraints that carry force at the last evaluation (mj/active_set.h), and of
+  // cases at the first and the last stage: where they are not located, and of what leaves no jump
+  size_t active_ = 0, first_hash_ = 0, last_hash_ = 0;
+  double severity_ = 1;  // by how much the error of the step is to be smaller
   std::vector<double> warmstart_;
   // of linearly implicit steps: the time that mjData holds, and that of the matrix; NaN: none
   double x_time_ = std::numeric_limits<double>::quiet_NaN(), jacobian_time_ = x_time_;

@@ -23,7 +23,7 @@ constexpr double kDifference = 1e-5;
 
 // where a pullback does not leave other stages in mjData
 bool ContinuousAdjoint::keeps_evaluations() const {
-  return tableau_->implicit() && impl_.differentiation.of_stages && !impl_.has_surrogate_field();
+  return impl_.differentiation.of_stages && !impl_.has_surrogate_field();
 }
 
 // W at time t, where the step begins, without what an activation that does not move has in it
@@ -48,16 +48,16 @@ bool ContinuousAdjoint::differentiate(double t) {
 
 // as attempt(), but for sum_; rates_ has the increments
 bool ContinuousAdjoint::attempt_implicit(double t, double h) {
-  is_nonsmooth_ = false;
+  severity_ = 1;
   if (!differentiate(t)) return false;
   if (!system_->factorize(*jacobian_, jacobian_qvel_, 1, 1 / (tableau_->gamma * -h))) return false;
-  // p' a little later than at the start, and there
+  // p' at the start, and a little later
   p_stage_ = p_;
-  const double later = kDifference * h;
-  if (!rate(0, t + later, stage_)) return false;
-  by_time_ = rates_.row(0);
-  if (!rate(0, t, stage_)) return false;
-  by_time_ = (by_time_ - rates_.row(0)) / later;
+  if (!rate(0, t, stage_) || !look_ahead(t + h)) return false;
+  const auto last = static_cast<Eigen::Index>(tableau_->nsolve());
+  const double later = inside(t) + kDifference * h;
+  if (!rate(tableau_->nsolve(), later, stage_)) return false;
+  by_time_ = (rates_.row(last) - rates_.row(0)) / (later - inside(t));
   p_next_ = p_;
   for (size_t i = 0; i < tableau_->nsolve(); i++) {
     const auto row = static_cast<Eigen::Index>(i);
@@ -75,7 +75,7 @@ bool ContinuousAdjoint::attempt_implicit(double t, double h) {
     rates_.row(row) = rhs_.transpose() / -h;
     p_next_ += h * tableau_->b[i] * rates_.row(row);
   }
-  rates_.row(static_cast<Eigen::Index>(tableau_->nsolve())).setZero();
+  rates_.row(last).setZero();
   return p_next_.allFinite();
 }
 
@@ -91,7 +91,7 @@ bool ContinuousAdjoint::integrate_implicit(double t, double h) {
     for (size_t j = 0; j < last; j++) {
       p_stage_ += h * weights[j] * rates_.row(static_cast<Eigen::Index>(j));
     }
-    if (!rate(last, t + theta * h, stage_)) return false;
+    if (!rate(last, t + theta * h, stage_, false)) return false;
     sum_.add(-h / 2, stage_);
   }
   return true;

@@ -18,6 +18,8 @@ namespace {
 constexpr double kFar = 4;
 // Products of a look, at least: the first has nothing to start from.
 constexpr int kFew = 3, kFirst = 5;
+// Eigenvalues cost more than a product: they are computed after so many more.
+constexpr int kBetween = 3;
 // |J ξ - λ ξ| / |λ ξ|: an estimate that a step may be cut by.
 constexpr double kResidual = 0.05;
 // Of the random direction beside the one that is remembered.
@@ -102,6 +104,8 @@ void Stability::evaluate(const StepStart& start, const IntervalInput& in) {
 void Stability::product(Eigen::Ref<const Eigen::VectorXd> x, Eigen::Ref<Eigen::VectorXd> y) {
   const int nv = impl_.nv, na = impl_.na;
   x_dot_ = x.cwiseQuotient(scale_);
+  const double side = inward(x_dot_.tail(na));
+  x_dot_ *= side;
   const CVec x_dot(x_dot_.data(), static_cast<size_t>(n_));
   if (cfd_forward(impl_)) {
     field_difference(x_dot);
@@ -114,7 +118,24 @@ void Stability::product(Eigen::Ref<const Eigen::VectorXd> x, Eigen::Ref<Eigen::V
     const auto k = static_cast<size_t>(j);
     y[2 * nv + j] = left_out_[k] ? 0 : act_dot_dot_[k];
   }
-  y.array() *= scale_.array();
+  y.array() *= side * scale_.array();
+}
+
+// The sign with which the largest entry of those activations that are at a bound points into their
+// range: beyond it a muscle has another time constant, and it never is there.
+double Stability::inward(Eigen::Ref<const Eigen::VectorXd> act_dot) const {
+  const mjModel* m = impl_.mj();
+  double largest = 0, side = 1;
+  for (int j = 0; j < impl_.na; j++) {
+    const int i = impl_.act_actuator[static_cast<size_t>(j)];
+    const double w = at_.act[static_cast<size_t>(j)];
+    const mjtNum* range = m->actuator_actrange + 2 * i;
+    const bool low = w <= range[0], high = w >= range[1];
+    if (!m->actuator_actlimited[i] || low == high || std::abs(act_dot[j]) <= largest) continue;
+    largest = std::abs(act_dot[j]);
+    side = (act_dot[j] > 0) == low ? 1 : -1;
+  }
+  return side;
 }
 
 // the field with contacts from distance is smooth: a difference of it
@@ -254,7 +275,7 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
   const double before = bound_;
   const auto most = static_cast<int>(std::min<Eigen::Index>(kMost, n_));
   bool good = false;
-  int m = 0;
+  int m = 0, enough = std::min(fewest, most);
   while (!good) {
     auto next = space_.col(m + 1);
     product(space_.col(m), next);
@@ -273,13 +294,14 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
     m++;
     // differences leave so much
     const bool whole = m == n_ || rest <= 1e-6 * size;
-    if (!whole && m < std::min(fewest, most)) {
+    if (!whole && m < enough) {
       projected_(m, m - 1) = rest;
       next /= rest;
       continue;
     }
     good = find_bound(m, whole ? 0 : rest, h);
-    if (good || kFar * h <= bound_ || m == most) break;
+    if (good || whole || kFar * h <= bound_ || m == most) break;
+    enough = std::min(m + kBetween, most);
     projected_(m, m - 1) = rest;
     next /= rest;
   }

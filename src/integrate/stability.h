@@ -54,6 +54,7 @@ class Stability {
   OracleProblem problem() const;
   void product(Eigen::Ref<const Eigen::VectorXd> x, Eigen::Ref<Eigen::VectorXd> y);
   void evaluate(const StepStart& start, const IntervalInput& in);
+  double inward(Eigen::Ref<const Eigen::VectorXd> act_dot) const;
   void field_difference(CVec x_dot);
   void find_scales();
   void set_scale();

@@ -70,10 +70,30 @@ struct StabilityPolynomial {
     const double size = std::abs(lambda);
     if (!(size > 0)) return std::numeric_limits<double>::infinity();
     const std::complex<double> direction = lambda / size;
-    return first_exit([&](double s) { return excess(s * direction) <= 1 + kGrowth; });
+    if (direction.real() > 0) {
+      return first_exit([&](double s) { return excess(s * direction) <= 1 + kGrowth; });
+    }
+    // without |e^z|, which is at most 1 there: polynomials in s
+    std::array<double, kMaxStage + 1> re, im;
+    std::complex<double> power = 1;
+    for (size_t k = 0; k <= degree; k++) {
+      re[k] = r[k] * power.real();
+      im[k] = r[k] * power.imag();
+      power *= direction;
+    }
+    return first_exit([&](double s) {
+      double x = 0, y = 0;
+      for (size_t k = degree + 1; k-- > 0;) {
+        x = x * s + re[k];
+        y = y * s + im[k];
+      }
+      return x * x + y * y <= kMostSquared;
+    });
   }
 
  private:
+  static constexpr double kMostSquared = (1 + kGrowth) * (1 + kGrowth);
+
   template <class Inside>
   static constexpr double first_exit(Inside&& inside) {
     // where the motion itself grows there may be no limit
@@ -92,8 +112,7 @@ struct StabilityPolynomial {
   }
   // without |e^z|, which is at most 1 there
   constexpr double axis(double x, double y) const {
-    constexpr double kMost = (1 + kGrowth) * (1 + kGrowth);
-    return first_exit([&](double s) { return squared(s * x, s * y) <= kMost; });
+    return first_exit([&](double s) { return squared(s * x, s * y) <= kMostSquared; });
   }
 };
 

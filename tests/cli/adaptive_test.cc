@@ -60,7 +60,7 @@ TEST_F(CliTest, EveryAdaptiveOptionIsRead) {
                                         {"atol", 1e-8},
                                         {"max_steps", 100000},
                                         {"min_step", 1e-12},
-                                        {"pid", {0.2, 0.4, 0.0}},
+                                        {"pid", {0.2, 0.6, 0.0}},
                                         {"safety", 0.9},
                                         {"step_ratio", {0.2, 10.0}},
                                         {"interval", 0.01},

@@ -67,7 +67,7 @@ TEST(StepController, FactorIsThatOfTheFormula) {
 TEST(StepController, DefaultCoefficients) {
   const StepControl o;
   EXPECT_EQ(o.p, 0.2);
-  EXPECT_EQ(o.i, 0.4);
+  EXPECT_EQ(o.i, 0.6);
   EXPECT_EQ(o.d, 0);
 }
 

@@ -144,7 +144,7 @@ def test_options_of_several_numbers_arrive():
 def test_defaults():
     sim = diffmj.Simulator(PENDULUM, "tsit5")
     options = {x: sim._model.options.get(x) for x in ("rtol", "atol", "max_steps", "pid")}
-    assert options == {"rtol": 1e-6, "atol": 1e-8, "max_steps": 100_000, "pid": [0.2, 0.4, 0]}
+    assert options == {"rtol": 1e-6, "atol": 1e-8, "max_steps": 100_000, "pid": [0.2, 0.6, 0]}
     names = ("control", "adjoint", "checkpoints")
     assert [sim._model.options.get(x) for x in names] == ["hold", None, None]
     assert (sim.integrator, sim.interval, sim.adjoint) == ("tsit5", 0.01, "discrete")
