@@ -24,8 +24,9 @@ namespace {
 // a corner that is not located is judged more severely.
 constexpr double kJump = 60;
 // The same where p' has a corner, because a contact sets in smoothly or an impedance changes its
-// piece: the mean over all places in a step.
-constexpr double kCorner = 10;
+// piece: of such a corner the estimate shows the 5th to 31st part, in the medians between two
+// stages.
+constexpr double kCorner = 30;
 // So many are located within one step of the rollout. More are chatter.
 constexpr int kMostCorners = 20;
 // How precisely: within this share of that step, or the tolerance if that is in between. The jump

@@ -122,16 +122,19 @@ void Stability::product(Eigen::Ref<const Eigen::VectorXd> x, Eigen::Ref<Eigen::V
 }
 
 // The sign with which the largest entry of those activations that are at a bound points into their
-// range: beyond it a muscle has another time constant, and it never is there.
+// range. They are never beyond it, where a muscle would have another time constant.
 double Stability::inward(Eigen::Ref<const Eigen::VectorXd> act_dot) const {
   const mjModel* m = impl_.mj();
   double largest = 0, side = 1;
   for (int j = 0; j < impl_.na; j++) {
     const int i = impl_.act_actuator[static_cast<size_t>(j)];
-    const double w = at_.act[static_cast<size_t>(j)];
+    const bool muscle = m->actuator_dyntype[i] == mjDYN_MUSCLE;
+    if ((!muscle && !m->actuator_actlimited[i]) || std::abs(act_dot[j]) <= largest) continue;
     const mjtNum* range = m->actuator_actrange + 2 * i;
-    const bool low = w <= range[0], high = w >= range[1];
-    if (!m->actuator_actlimited[i] || low == high || std::abs(act_dot[j]) <= largest) continue;
+    const double w = at_.act[static_cast<size_t>(j)];
+    const bool low = w <= (m->actuator_actlimited[i] ? range[0] : 0),
+               high = w >= (m->actuator_actlimited[i] ? range[1] : 1);
+    if (low == high) continue;
     largest = std::abs(act_dot[j]);
     side = (act_dot[j] > 0) == low ? 1 : -1;
   }

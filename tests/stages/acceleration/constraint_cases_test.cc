@@ -33,7 +33,8 @@ struct Cases {
 // With one constraint its number is linear in the force: I F / frictionloss, or y without it.
 TEST(CaseChange, IsWhereAJointBeginsToSlide) {
   Cases joint(
-      "<mujoco><worldbody><body><joint type='slide' frictionloss='2' solimpfriction='.9 .9 .01'/>"
+      "<mujoco><option gravity='0 0 0'/><worldbody><body><joint type='slide' frictionloss='2' "
+      "solimpfriction='.9 .9 .01'/>"
       "<geom size='.1' mass='1.5'/></body></worldbody></mujoco>");
   const auto at = [&](double force) {
     joint.d->qfrc_applied[0] = force;
