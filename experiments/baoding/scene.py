@@ -1,5 +1,10 @@
 """MyoChallenge's baoding balls: two balls in a hand of 39 muscles follow targets that circle in the
-palm. The rules are those of MyoSuite's myoChallengeBaodingP1-v1 and P2-v1.
+palm. The rules are those of MyoSuite's myoChallengeBaodingP1-v1 and P2-v1: states, distances and
+score of a run agree with those of its environments bit for bit (tests/python/test_baoding.py).
+
+The balls do not start at their targets. In phase 1 they are 25 and 37 mm away, 63 and 78 degrees
+ahead of them: if they stayed where they are, the targets would be there after about 1 s. In phase 2
+the targets start at any angle. The balls start above the open hand, and all muscles are at rest.
 
 `python -m experiments.baoding.scene FOLDER [SEED]` writes the scene, the paths of the targets and
 the task file for `diffmj plan FOLDER/task.toml`: of phase 1, or, with a seed, an instance of
