@@ -1,12 +1,14 @@
-"""MyoChallenge's baoding balls: that scene, targets and score are those of MyoSuite."""
+"""MyoChallenge's baoding balls: scene, targets and score are those of MyoSuite; and the record."""
 
+import json
 import os
 
 import mujoco
 import numpy as np
 import pytest
 
-from experiments.baoding import scene
+from experiments.baoding import record, run, scene
+from experiments.baoding.record import Motion, Record, Run
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +136,85 @@ def test_states_and_score_are_those_of_the_environment(name, seed):
     score, found = scene.score(own, instance, np.array(qpos))
     assert score == solved / scene.STEPS
     np.testing.assert_allclose(found, distances, atol=1e-12)
+
+
+def a_run(kind="phase 1", seed=0, score=0.5, steps=scene.STEPS):
+    return Run(kind, seed, score, [10.0] * steps, 60.0, [2.0, 1.0])
+
+
+def test_a_record(tmp_path):
+    kept = Record({"cost": []}, "a command", "a machine", {"phase 1": {"geom_size": 0.5}})
+    for kind, seed in (("phase 2", 1), ("phase 1", 0), ("phase 2", 0), ("phase 1", 1)):
+        kept.add(a_run(kind, seed), Motion(seed, [[0.0, seed]]))
+    kept.save(tmp_path)
+    again = Record.load(tmp_path)
+    assert again == kept
+    order = [("phase 1", 0), ("phase 1", 1), ("phase 2", 0), ("phase 2", 1)]
+    assert [(x.kind, x.seed) for x in again.runs] == order
+    assert again.run("phase 2", 1) == a_run("phase 2", 1)
+    assert again.run("phase 2", 2) is None
+    # of seeds that were named before, not of the best
+    assert {kind: x.seed for kind, x in again.motions.items()} == record.FILMED
+
+
+def test_a_record_of_another_task_is_noticed():
+    kept = Record({"cost": [1]}, "", "", {"phase 1": {"geom_size": 0.5}})
+    assert kept.changed({"cost": [1]}, {"phase 1": {"geom_size": 0.5 + 1e-9}}) == []
+    assert kept.changed({"cost": [2]}, {"phase 1": {"geom_size": 0.51}}) == [
+        "cost of task.toml",
+        "geom_size of the scene of phase 1",
+    ]
+
+
+def test_summary():
+    words = record.summary([a_run(score=0.8), a_run(score=0.4, steps=100)])["words"]
+    expected = "0.60 (0.40 to 0.80; 2 runs, a ball fell in 1; 60 s of processor time each)"
+    assert words == expected
+    assert record.summary([])["words"] == "not run"
+
+
+def test_what_is_recorded_is_this_task_and_this_scene():
+    kept = Record.load()
+    assert kept.changed({x: run.TASK[x] for x in run.RECORDED}, run.scenes()) == []
+    for kind in record.KINDS:
+        seeds = [x.seed for x in kept.of(kind)]
+        assert seeds == list(range(len(seeds)))
+    for x in kept.runs:
+        near = sum(1 for distance in x.farther if distance < 1000 * scene.NEAR)
+        assert x.score == pytest.approx(near / scene.STEPS, abs=0.011)
+
+
+def test_motions_that_are_recorded_have_the_scores_of_their_runs():
+    kept = Record.load()
+    assert kept.motions
+    for kind, motion in kept.motions.items():
+        seed = motion.seed
+        assert seed == record.FILMED[kind]
+        instance = run.instance_of(kind, seed)
+        qpos = np.array(motion.qpos)
+        score, distances = scene.score(scene.model(instance), instance, qpos[1:])
+        recorded = kept.run(kind, seed)
+        assert score == pytest.approx(recorded.score, abs=0.011)  # states have four digits
+        assert 1000 * distances.max(axis=1) == pytest.approx(np.array(recorded.farther), abs=0.5)
+
+
+def test_the_page_shows_the_record_without_models(tmp_path, monkeypatch):
+    monkeypatch.setattr(run.manipulation, "missing", lambda name: "a package")
+    assert run.main(["--quick", "--out", str(tmp_path)]) == 0
+    numbers = json.loads((tmp_path / "baoding/numbers.json").read_text())["numbers"]
+    assert numbers["note"].startswith("Recorded:")
+    assert "Nothing was planned for this page, which needs a package." in numbers["note"]
+    with pytest.raises(SystemExit, match="needs a package"):
+        run.main(["--out", str(tmp_path)])
+
+
+def test_marks_are_at_the_targets():
+    instance = scene.draw(0)
+    model = scene.model(instance)
+    qpos = at_targets(model, instance, steps=30)
+    shown, states = scene.with_marks(instance, np.concatenate([qpos[:1], qpos]))
+    data = mujoco.MjData(shown)
+    data.qpos = states[20]
+    mujoco.mj_kinematics(shown, data)
+    for k, ball in enumerate(scene.BALLS):
+        assert data.body(f"target{k + 1}").xpos == pytest.approx(data.body(ball).xpos, abs=1e-9)
