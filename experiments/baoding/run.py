@@ -129,8 +129,7 @@ def draw(kept: Record, live: list[Run]):
         left.semilogy(_ends(x), x.farther, color=common.BLACK, ls="--")
     left.axhline(1000 * scene.NEAR, color=common.GREY, lw=0.8)
     left.set(xlabel="time [s]", ylabel="farther ball from its target [mm]", xlim=(0, 5))
-    right.set(xlabel="seed", ylabel="score", ylim=(0, 1))
-    right.xaxis.get_major_locator().set_params(integer=True)
+    right.set(xlabel="seed", ylabel="score", xlim=(-0.5, 19.5), ylim=(0, 1), xticks=range(0, 20, 2))
     for axis in (left, right):
         axis.legend(fontsize=8)
     return figure
