@@ -177,13 +177,8 @@ class Task:
     def numbers(self) -> dict[str, float]:
         """What a changed scene changes: a weighted sum of each field of the model that matters to
         the motion, and the errors at the start."""
-        model = self.model
-        touches = (model.geom_contype | model.geom_conaffinity) != 0
-        fields = {x: getattr(model, x) for x in FIELDS}
-        fields |= {x: getattr(model, x)[touches] for x in FIELDS_OF_CONTACTS}
-        fields |= {x: getattr(model.opt, x) for x in FIELDS_OF_OPTIONS}
-        fields["errors"] = self.scene.errors(model, model.key(self.file["start"]["key"]).qpos[None])
-        return {name: _sum(x) for name, x in fields.items()}
+        start = self.model.key(self.file["start"]["key"]).qpos[None]
+        return sums(self.model, errors=self.scene.errors(self.model, start))
 
     def start(self, seed: int) -> dict:
         """The keyframe after it has settled, with velocities that differ from seed to seed."""
@@ -257,6 +252,15 @@ def _words(cfd: diffmj.Cfd) -> str:
     parts = {key: given[key] for key in ("geoms", "pairs") if key in given}
     given |= {key: {str(k): _words(v) for k, v in x.items()} for key, x in parts.items()}
     return ", ".join(f"{key}={x}" for key, x in given.items())
+
+
+def sums(model: mujoco.MjModel, **more) -> dict[str, float]:
+    """A weighted sum of each field that the motion depends on, and of more numbers."""
+    touches = (model.geom_contype | model.geom_conaffinity) != 0
+    fields = {x: getattr(model, x) for x in FIELDS}
+    fields |= {x: getattr(model, x)[touches] for x in FIELDS_OF_CONTACTS}
+    fields |= {x: getattr(model.opt, x) for x in FIELDS_OF_OPTIONS}
+    return {name: _sum(x) for name, x in (fields | more).items()}
 
 
 def _sum(x) -> float:

@@ -1,5 +1,10 @@
 """MyoChallenge's baoding balls: two balls in a hand of 39 muscles follow targets that circle in the
-palm. The rules are those of MyoSuite's myoChallengeBaodingP1-v1 and P2-v1.
+palm. The rules are those of MyoSuite's myoChallengeBaodingP1-v1 and P2-v1; a test compares states,
+distances and score with those of its environments (tests/python/test_baoding.py).
+
+The balls do not start at their targets. In phase 1 they are 25 and 37 mm away, 63 and 78 degrees
+ahead of them: if they stayed where they are, the targets would be there after about 1 s. In phase 2
+the targets start at any angle. The balls start above the open hand, and all muscles are at rest.
 
 `python -m experiments.baoding.scene FOLDER [SEED]` writes the scene, the paths of the targets and
 the task file for `diffmj plan FOLDER/task.toml`: of phase 1, or, with a seed, an instance of
@@ -59,18 +64,26 @@ def available() -> bool:
     return importlib.util.find_spec("myosuite") is not None
 
 
-def model(instance: Instance) -> mujoco.MjModel:
-    """The scene of MyoSuite, palm up, with the balls of an instance."""
+def model(instance: Instance, shown: bool = False) -> mujoco.MjModel:
+    """The scene of MyoSuite, palm up, with the balls of an instance.
+
+    Args:
+        shown: for pictures, with a mark for each target; its three joints, "target1_x" and so on,
+            are the point in the palm's frame.
+    """
     package = Path(importlib.util.find_spec("myosuite").origin).parent
     spec = mujoco.MjSpec.from_file(str(package / "envs/myo/assets/hand/myohand_baoding.xml"))
     for name in ("tendon1", "tendon2"):  # lines to look at
         spec.delete(spec.tendon(name))
     for actuator in spec.actuators:
         actuator.ctrlrange = CONTROLS
-    qpos = spec.compile().qpos0.copy()
-    qpos[:-14] = 0
-    qpos[0] = -1.57
-    spec.add_key(name="start", qpos=qpos)
+    if shown:
+        _add_marks(spec)
+    else:
+        qpos = spec.compile().qpos0.copy()
+        qpos[:-14] = 0
+        qpos[0] = -1.57
+        spec.add_key(name="start", qpos=qpos)
     out = spec.compile()
     for k, ball in enumerate(BALLS):
         # as MyoSuite does it: the moments of inertia stay
@@ -84,6 +97,20 @@ def model(instance: Instance) -> mujoco.MjModel:
     return out
 
 
+def _add_marks(spec: mujoco.MjSpec) -> None:
+    for k, ball in enumerate(BALLS):
+        site = spec.site(f"target{k + 1}_site")
+        mark = site.parent.add_body(name=f"target{k + 1}")
+        for axis, name in zip(np.eye(3), "xyz", strict=True):
+            joint = mark.add_joint(name=f"target{k + 1}_{name}", axis=axis)
+            joint.type, joint.limited = mujoco.mjtJoint.mjJNT_SLIDE, False
+        colour = spec.material(spec.geom(ball).material).rgba
+        mark.add_geom(
+            size=[NEAR, 0, 0], mass=1e-3, contype=0, conaffinity=0, rgba=[*colour[:3], 0.35]
+        )
+        spec.delete(site)
+
+
 def targets(instance: Instance, height: float) -> tuple[np.ndarray, list[np.ndarray]]:
     """Times [s] of the ends of control steps, and the points in the palm's frame that each ball is
     compared with then: the target was moved when the step began.
@@ -95,6 +122,12 @@ def targets(instance: Instance, height: float) -> tuple[np.ndarray, list[np.ndar
         y = instance.radius[1] * np.sin(turn + start) + CENTRE[1]
         points.append(np.stack([x, y, np.full_like(x, height)], axis=1))
     return DT * (1 + np.arange(2 * STEPS)), points
+
+
+def files(scene: mujoco.MjModel, instance: Instance) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Times and numbers of the files that task.toml names."""
+    time, points = targets(instance, palm(scene)[1])
+    return {f"target{k + 1}.csv": (time, path) for k, path in enumerate(points)}
 
 
 def palm(scene: mujoco.MjModel) -> tuple[str, float]:
@@ -126,15 +159,27 @@ def score(scene: mujoco.MjModel, instance: Instance, qpos: np.ndarray) -> tuple[
     return solved / STEPS, distances[: i + 1]
 
 
+def with_marks(instance: Instance, qpos: np.ndarray) -> tuple[mujoco.MjModel, np.ndarray]:
+    """A scene to be shown, and its states. qpos: (1 + steps, nq), the start and the ends of control
+    steps."""
+    shown = model(instance, shown=True)
+    names = [f"target{k + 1}_{axis}" for k in range(len(BALLS)) for axis in "xyz"]
+    marks = [int(shown.joint(name).qposadr[0]) for name in names]
+    _, points = targets(instance, palm(model(instance))[1])
+    at = np.maximum(np.arange(len(qpos)) - 1, 0)
+    out = np.empty((len(qpos), shown.nq))
+    out[:, marks] = np.concatenate([path[at] for path in points], axis=1)
+    out[:, np.setdiff1d(np.arange(shown.nq), marks)] = qpos
+    return shown, out
+
+
 def write(folder: Path, instance: Instance) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     scene = model(instance)
     mujoco.mj_saveModel(scene, str(folder / "scene.mjb"), None)
-    time, points = targets(instance, palm(scene)[1])
-    for k, path in enumerate(points):
+    for name, (time, path) in files(scene, instance).items():
         rows = np.column_stack([time, path])
-        name = folder / f"target{k + 1}.csv"
-        np.savetxt(name, rows, delimiter=",", header="time,x,y,z", comments="")
+        np.savetxt(folder / name, rows, delimiter=",", header="time,x,y,z", comments="")
     shutil.copy(Path(__file__).with_name("task.toml"), folder)
 
 
