@@ -8,6 +8,7 @@ A task is a folder with task.toml, which `diffmj plan` reads too, and scene.py:
     NEEDS                   optional: whose models they are, a key of MODELS; default "MyoSuite"
     CFD                     optional: contacts from distance; default: of all geoms, from 0.1 m
     PLANNERS                optional: options by name of a method, in addition to the task file's
+    VARIES                  optional: fields of the scene that differ between machines
 
 `python -m experiments.manipulation ball_swap FOLDER [VARIANT]` writes the scene beside the task
 file, for `diffmj plan FOLDER/task.toml`.
@@ -178,7 +179,8 @@ class Task:
         """What a changed scene changes: a weighted sum of each field of the model that matters to
         the motion, and the errors at the start."""
         start = self.model.key(self.file["start"]["key"]).qpos[None]
-        return sums(self.model, errors=self.scene.errors(self.model, start))
+        found = sums(self.model, errors=self.scene.errors(self.model, start))
+        return {k: x for k, x in found.items() if k not in getattr(self.scene, "VARIES", ())}
 
     def start(self, seed: int) -> dict:
         """The keyframe after it has settled, with velocities that differ from seed to seed."""
@@ -186,7 +188,10 @@ class Task:
         start = self.file["start"]
         key, ctrl = sim.keyframe_state(start["key"]), self.model.key(start["key"]).ctrl.copy()
         nstep = round(start["settle"] / self.model.opt.timestep)
-        rest = sim.rollout(key.qpos, key.qvel, nstep=nstep, ctrl=ctrl)
+        with warnings.catch_warnings():
+            # no gradient is taken here
+            warnings.simplefilter("ignore", diffmj.SolverWarning)
+            rest = sim.rollout(key.qpos, key.qvel, nstep=nstep, ctrl=ctrl)
         noise = SPEED * np.random.default_rng(seed).standard_normal(sim.nv)
         return {
             "qpos": rest.qpos[-1],

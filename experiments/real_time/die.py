@@ -2,6 +2,7 @@
 scene is built from its package."""
 
 import importlib.util
+import warnings
 from pathlib import Path
 
 import diffmj
@@ -40,7 +41,10 @@ class Die:
         self.sim = diffmj.Simulator(self.model)
         qpos = np.array(self.sim.default_state().qpos)
         qpos[0] = -1.5
-        rest = self.sim.rollout(qpos, nstep=100, ctrl=np.zeros(self.sim.nu))
+        with warnings.catch_warnings():
+            # no gradient is taken here
+            warnings.simplefilter("ignore", diffmj.SolverWarning)
+            rest = self.sim.rollout(qpos, nstep=100, ctrl=np.zeros(self.sim.nu))
         self.start = rest.qpos[-1], rest.qvel[-1], rest.act[-1]
         self.body = self.model.body("Object").id
         self.place, self.turned = self.poses(rest.qpos[-1:])
