@@ -35,7 +35,10 @@ function(diffmj_precompile target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # ccache reads preprocessed sources; and g++ 12 forgets which precompiled headers are the
     # system's, and warns of its own strings
-    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)
+    target_compile_options(
+      ${target}
+      PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow
+    )
   endif()
 endfunction()
 set(

@@ -45,7 +45,8 @@ int thread_count(int n, std::optional<int> given) {
     throw InputError("nthread is " + std::to_string(*given) +
                      ", expected a number ≥ 1; leave it out for one thread per core");
   }
-  // asked once: the system reads a file to tell, which takes as long as a few steps of a small model
+  // asked once: the system reads a file to tell, which takes as long as a few steps of a small
+  // model
   static const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return std::min(given.value_or(cores), n);
 }

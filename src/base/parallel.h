@@ -43,7 +43,8 @@ class StopSignal {
   std::atomic<bool> stopped_{false};
 };
 
-// How many threads parallel_for uses at most for n calls. Throws InputError if nthread is less than 1.
+// How many threads parallel_for uses at most for n calls. Throws InputError if nthread is less
+// than 1.
 int thread_count(int n, std::optional<int> nthread);
 
 // Calls fn(i, stop) for i = 0 .. n - 1 on nthread threads (none: one per core), each i once, in

@@ -53,8 +53,7 @@ void inspect_steps(const Model& model, const Trajectory& t, std::mt19937& random
     solution_factorize(model.impl(), qacc, *workspace);
     if (has_noslip(m)) qacc = workspace->noslip.qacc;
     const SolverResidual left = solver_residual(m, d, qacc, scratch);
-    report.solver_residual =
-        std::max(report.solver_residual, left.residual / (1 + left.inertial));
+    report.solver_residual = std::max(report.solver_residual, left.residual / (1 + left.inertial));
     const Vector a_bar = random_vector(lambda.size(), 1, random);
     newton_solve(*workspace, a_bar, lambda);
     report.adjoint_residual =

@@ -11,8 +11,8 @@
 namespace diffmj {
 namespace {
 
-// A residual that matters, in units of the constraint forces. Solvers that stop by their own tolerance leave 1e-6 and less; public
-// models whose iterations are cut short leave 0.01 to 0.5.
+// A residual that matters, in units of the constraint forces. Solvers that stop by their own
+// tolerance leave 1e-6 and less; public models whose iterations are cut short leave 0.01 to 0.5.
 constexpr double kResidual = 1e-3;
 
 bool at_limit(const mjModel* m, const mjData* d) {

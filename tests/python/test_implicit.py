@@ -195,7 +195,8 @@ def test_onset_makes_a_landing_continuous():
     assert gradient.qpos_tangent[2] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-3)
 
 
-TUMBLING_BOX = """<mujoco><option cone="%s"/><worldbody><geom name="floor" type="plane" size="5 5 1"/>
+TUMBLING_BOX = """<mujoco><option cone="%s"/><worldbody>
+<geom name="floor" type="plane" size="5 5 1"/>
 <body pos="0 0 .12" euler="10 20 0"><freejoint/>
 <geom type="box" size=".1 .08 .05" friction=".4"/></body></worldbody></mujoco>"""
 
