@@ -33,6 +33,7 @@ void tighten(mjOption& opt, bool steps_vary) {
     // tolerance. 1e-16 can be reached, and costs no iteration; what cannot be is searched for in
     // vain, ls_iterations times and at the solution, by every evaluation.
     opt.ls_tolerance = 3e5;
+    opt.ls_iterations = 50;
     // the sweeps of the no-slip pass are part of a step, so many as they are; how many must not
     // vary within an adaptive one
     opt.noslip_tolerance = 0;

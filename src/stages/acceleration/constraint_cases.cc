@@ -114,9 +114,11 @@ void CaseChange::match(const RowList& from, const RowList& to) {
     const RowList::Contact& a = from.contacts[i];
     for (size_t k = 0; k < to.contacts.size(); k++) {
       const RowList::Contact& b = to.contacts[k];
-      const bool same =
-          std::equal(a.geom, a.geom + 2, b.geom) && std::equal(a.flex, a.flex + 2, b.flex) &&
-          std::equal(a.elem, a.elem + 2, b.elem) && std::equal(a.vert, a.vert + 2, b.vert);
+      // most are of other geoms: those first, and without a call
+      if (a.geom[0] != b.geom[0] || a.geom[1] != b.geom[1]) continue;
+      const bool same = std::equal(a.flex, a.flex + 2, b.flex) &&
+                        std::equal(a.elem, a.elem + 2, b.elem) &&
+                        std::equal(a.vert, a.vert + 2, b.vert);
       if (same) pairs_.push_back({mju_dist3(a.pos, b.pos), i, k});
     }
   }
