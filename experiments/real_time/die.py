@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
-LATENCY = 0.055  # [s] that a plan takes
+LATENCY = 0.08  # [s] that a plan takes
 TIMESTEP, PLANNING = 0.0025, 0.005  # [s] of what is executed, and of what is planned with
 ANGLE, DISTANCE, HOLD = 0.2, 0.015, 0.25  # [rad], [m], [s]: solved, if within for so long
 DROPPED = 0.1  # [m]
@@ -69,12 +69,15 @@ class Die:
         return matrix.reshape(3, 3) @ self.turned
 
     def cost(self, target: np.ndarray) -> list:
-        """Squared distances of the centre and of a point on each axis from their targets."""
-        terms = [diffmj.Distance("body:Object", self.place, weight=80.0)]
+        """Squared distances of the centre and of a point on each axis from their targets, also at
+        the end of the plan; and a little of the angular velocity, or the die is thrown."""
+        terms = [diffmj.Distance("body:Object", self.place, weight=80.0, terminal=24.0)]
         for point, turned in zip(np.eye(3), target.T, strict=True):
             to = self.place + ARM * turned
-            terms.append(diffmj.Distance("body:Object", to, of_pos=ARM * point, weight=30.0))
-        return terms
+            terms.append(
+                diffmj.Distance("body:Object", to, of_pos=ARM * point, weight=30.0, terminal=9.0)
+            )
+        return [*terms, diffmj.FrameVelocity("body:Object", angular=True, weight=0.003)]
 
     def errors(self, qpos, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Angles [rad] and distances [m] from the target."""
@@ -93,16 +96,17 @@ class Die:
         planner = diffmj.Planner(
             self.sim,
             self.cost(target),
-            "hybrid",
-            horizon=64,
+            "gradient",
+            horizon=96,
             timestep=PLANNING,
-            iterations=4,
+            iterations=3,
+            # from the last plan, with large steps and with small ones
+            starts=2,
+            sigma=0.0,
             rate=0.06,
-            samples=4,
-            refined=1,
-            noise="brown",
-            sigma=0.2,
-            seed=seed,
+            rate_factor=0.25,
+            # the die lies in the hand until the first plan is ready
+            first_effort=10,
             nthread=nthread,
         )
         qpos, qvel, act = self.start
@@ -113,6 +117,12 @@ class Die:
             angles, distances = self.errors(run.qpos[-rows:], target)
             return distances[-1] > DROPPED or (len(angles) == rows and held(angles, distances))
 
+        latency = None
+        if clock:
+            # how long the first plan will take: rehearsed before the motion begins
+            latency = max(planner.plan(qpos, qvel, act).seconds for _ in range(2))
+            planner.reset()
+
         run = diffmj.run_mpc(
             planner,
             qpos,
@@ -122,6 +132,7 @@ class Die:
             nstep=round(seconds / TIMESTEP),
             execute=1,
             realtime=True,
+            latency=latency,
             plan_seconds=None if clock else LATENCY,
             predict_timestep=TIMESTEP,
             done=done,

@@ -2,7 +2,7 @@
 
 1. An arm of seven joints reaches, with a new plan every 10 ms.
 2. MyoSuite's hand, 39 muscles, turns a die by a quarter about three axes, with a new plan every
-   55 ms. Without the package myosuite this part is left out.
+   80 ms. Without the package myosuite this part is left out.
 
 So that the numbers do not depend on the machine, a plan is taken to last exactly as long as that
 (plan_seconds of run_mpc). How long it lasted on the clock is reported beside it. With --clock the
@@ -41,7 +41,7 @@ def draw_die(axis, name, turns):
         axis.plot(run.time, angles, color=colour, ls="-" if solved else ":")
     axis.axhline(die.ANGLE, color=common.GREY, lw=0.8)
     axis.set(
-        title=f"die about {name}, 18 plans a second",
+        title=f"die about {name}, 12 plans a second",
         xlabel="time [s]",
         ylabel="angle from the target [rad]",
         ylim=(0, 2.2),
