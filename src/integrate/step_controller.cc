@@ -50,12 +50,13 @@ StepAttempt StepController::attempt(double t, double end, const StepControllerSt
   const double left = std::abs(end - t);
   const double h = std::min(state.h, options_.max_step);
   if (left <= h * (1 + kRounding)) return {left, true};
-  return {left < 2 * h ? left / 2 : h, false};
+  return {left < 2 * h && !state.is_target ? left / 2 : h, false};
 }
 
 StepOutcome StepController::judge(double t, double h, double error,
                                   StepControllerState& state) const {
   const StepControl& o = options_;
+  state.is_target = false;
 
   // accepted; written so that a NaN is not
   if (error <= 1) {

@@ -48,6 +48,7 @@ struct StepControllerState {
   double h = 0;                   // [s] to be tried next; 0: first_step() is to be asked
   double error1 = 1, error2 = 1;  // e1, e2 of eq. 4
   bool rejected = false;          // the last attempt was: the next accepted step does not grow
+  bool is_target = false;  // t + h is a place to stop at: h is not evened out with what is left
   long naccepted = 0, nrejected = 0;
 };
 

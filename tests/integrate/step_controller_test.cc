@@ -115,6 +115,19 @@ TEST(StepController, WhatIsLeftIsHalved) {
   EXPECT_FALSE(controller.attempt(0.4 + 1e-6, 0, state).last);
 }
 
+TEST(StepController, ATargetIsNotHalved) {
+  const StepController controller({.max_step = 100}, 4);
+  StepControllerState state = {.h = 0.6, .is_target = true};
+  EXPECT_EQ(controller.attempt(0, 1, state).h, 0.6);
+  EXPECT_TRUE(controller.attempt(0, 0.5, state).last);
+  // of the next attempt alone
+  (void)controller.judge(0, 0.6, 0.5, state);
+  EXPECT_FALSE(state.is_target);
+  state = {.h = 0.6, .is_target = true};
+  (void)controller.judge(0, 0.6, 2, state);
+  EXPECT_FALSE(state.is_target);
+}
+
 TEST(StepController, OutcomesOfFailure) {
   const StepController controller({.min_step = 1e-3, .max_steps = 20}, 4);
   for (const double error : {100.0, kNan, kInfinity}) {
