@@ -45,8 +45,8 @@ struct AdaptiveOptions {
   // Whether steps end where a contact or limit becomes active, and adjoints include the term for
   // the jump of the forces there (docs/gradients.md).
   bool events = true;
-  // [m or rad] Width over which contacts and limits set in, so that their forces do not jump and no
-  // step ends there. 0: they set in at once, as MuJoCo's do. For bodies at rest on default
+  // [m or rad] Width over which contacts and limits set in, so that their forces do not jump and
+  // there are no events. 0: they set in at once, as MuJoCo's do. For bodies at rest on default
   // contacts.
   double onset = 0;
   // None: kDiscrete of the explicit methods, kInterpolated of rodas4p and auto, which have no

@@ -201,6 +201,7 @@ bool RungeKutta::step(const StepStart& start, const IntervalInput& in, double h,
   const size_t n = tableau_->nstage - (tableau_->last_stage_can_wait() ? 1 : 0);
   for (size_t i = 0; i < n; i++) {
     if (!place(i) || !evaluate(i, times)) return false;
+    if (watch_ && !watch_->goes_on(i)) return false;
     if (!tableau_->implicit()) continue;
     if (i == 0 && !begin_implicit()) return false;
     implicit_->solve(i);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "integrate/rosenbrock.h"
+#include "integrate/stage_watch.h"
 #include "integrate/step.h"
 #include "integrate/step_controller.h"
 #include "integrate/step_model.h"
@@ -80,6 +81,8 @@ class RungeKutta {
   }
   // The same of constraints alone; null: all act.
   void suppress(RowSuppression* suppression) { suppression_ = suppression; }
+  // Looks at the stages of all steps from here on. It must outlive this.
+  void watch(StageWatch& watch) { watch_ = &watch; }
 
   const Tableau& tableau() const { return *tableau_; }
   // From the next step on; impl.tableau or impl.stiff_tableau.
@@ -93,7 +96,7 @@ class RungeKutta {
   Stage& end() { return workspace_.stages.back(); }
 
   // Makes a step of size h, but for a last stage that can wait (finish()). False as soon as a
-  // number is not finite or larger than MuJoCo's limit.
+  // number is not finite or larger than MuJoCo's limit, or the watch ends the step.
   bool step(const StepStart& start, const IntervalInput& in, double h, EvaluationTimes& times);
   bool finish(EvaluationTimes& times);
   // Error of the step as eq. 3 has it, to be added to what else the norm is over.
@@ -157,6 +160,7 @@ class RungeKutta {
   double h_ = 0;
   StepObserver* observer_ = nullptr;
   RowSuppression* suppression_ = nullptr;
+  StageWatch* watch_ = nullptr;
 };
 
 }  // namespace diffmj

@@ -14,10 +14,11 @@
 namespace diffmj {
 namespace {
 
-// Steps this much shorter than the bound need no better estimate.
-constexpr double kFar = 4;
+// Steps this much shorter than the bound need no better estimate: of few products, and of kSeveral.
+// Where steps are shorter still, what new constraints change can wait.
+constexpr double kFar = 4, kFair = 1.5, kVeryFar = 16;
 // Products of a look, at least: the first has nothing to start from.
-constexpr int kFew = 3, kFirst = 5;
+constexpr int kFew = 3, kFirst = 5, kSeveral = 8;
 // Eigenvalues cost more than a product: they are computed after so many more.
 constexpr int kBetween = 3;
 // |J ξ - λ ξ| / |λ ξ|: an estimate that a step may be cut by.
@@ -55,10 +56,14 @@ Stability::Stability(const StepModel& impl, Workspace& workspace)
 bool Stability::due(double h, const StepStart& start) const {
   if (n_ == 0) return false;
   if (!looked_ || since_ >= patience_) return true;
-  const bool near = kFar * h > bound_;
-  if (rough_ && near) return true;
-  return since_ >= (near ? 4 : 8) && start.nefc >= 0 &&
-         (start.nefc != nefc_ || start.active != active_);
+  if (margin_ * h > bound_) return true;
+  if (kVeryFar * h <= bound_) return false;
+  return since_ >= (kFar * h > bound_ ? 4 : 8) && is_new(start);
+}
+
+// Constraints appeared, vanished, began or ceased to carry force.
+bool Stability::is_new(const StepStart& start) const {
+  return start.nefc >= 0 && (start.nefc != nefc_ || start.active != active_);
 }
 
 double Stability::growth(double h) const {
@@ -265,14 +270,15 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
   evaluate(start, in);
   const bool first = !looked_;
   if (first) find_scales();
-  const int fewest = first || (rough_ && kFar * h > bound_) ? kFirst : kFew;
+  const bool again = is_rough() && kFar * h > bound_;  // the last one was not good enough
+  const int fewest = again ? kSeveral : first ? kFirst : kFew;
 
   // what is remembered, and a random direction; what was found far from the limit is no better
   auto begin = space_.col(0);
   begin = direction_.cwiseProduct(scale_);
   const double norm = begin.norm();
   if (norm > 0) begin /= norm;
-  add_random(0, n_, norm > 0 && !rough_ ? kRandomShare : 1);
+  add_random(0, n_, norm > 0 && !is_rough() ? kRandomShare : 1);
   begin.normalize();
 
   const double before = bound_;
@@ -303,12 +309,13 @@ void Stability::look(double h, const StepStart& start, const IntervalInput& in) 
       continue;
     }
     good = find_bound(m, whole ? 0 : rest, h);
-    if (good || whole || kFar * h <= bound_ || m == most) break;
+    margin_ = m < kSeveral ? kFar : kFair;
+    if (good || whole || margin_ * h <= bound_ || m == most) break;
     enough = std::min(m + kBetween, most);
     projected_(m, m - 1) = rest;
     next /= rest;
   }
-  rough_ = !exact_ || (!good && m < most);
+  if (exact_ && (good || m == most)) margin_ = 0;
 
   direction_.noalias() = space_.leftCols(m) * ritz_;
   direction_.array() /= scale_.array();

@@ -62,6 +62,8 @@ class Stability {
   // The bound from the Ritz values of the first m columns, or less than it where it is far above h.
   // rest: what a product of the last column has outside of them. True if it is well known.
   bool find_bound(int m, double rest, double h);
+  bool is_rough() const { return margin_ != 0; }
+  bool is_new(const StepStart& start) const;
 
   const StepModel& impl_;
   Workspace& workspace_;
@@ -85,7 +87,7 @@ class Stability {
 
   bool looked_ = false;
   bool exact_ = false;  // bound_ is the limit, not something below it
-  bool rough_ = false;  // good enough for steps much shorter than the bound only
+  double margin_ = 0;   // good enough for steps so many times shorter than the bound; 0: for all
   double bound_ = std::numeric_limits<double>::infinity();
   std::complex<double> eigenvalue_ = 0;
   int since_ = 0, patience_ = 4;  // steps since the last look, until the next

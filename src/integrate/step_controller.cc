@@ -50,12 +50,13 @@ StepAttempt StepController::attempt(double t, double end, const StepControllerSt
   const double left = std::abs(end - t);
   const double h = std::min(state.h, options_.max_step);
   if (left <= h * (1 + kRounding)) return {left, true};
-  return {left < 2 * h ? left / 2 : h, false};
+  return {left < 2 * h && !state.is_target ? left / 2 : h, false};
 }
 
 StepOutcome StepController::judge(double t, double h, double error,
                                   StepControllerState& state) const {
   const StepControl& o = options_;
+  state.is_target = false;
 
   // accepted; written so that a NaN is not
   if (error <= 1) {
@@ -76,7 +77,15 @@ StepOutcome StepController::judge(double t, double h, double error,
 
   // rejected: nothing is learnt from a number that is not finite
   const bool finite = std::isfinite(error);
-  const double factor = finite ? o.safety * std::pow(error, -1 / k_) : o.shrink;
+  double k = k_;
+  if (finite && state.rejected && state.rejected_h > h && std::isfinite(state.rejected_error)) {
+    // twice in a row: by the order that is seen, which is 1 where the forces jump
+    k = std::log(state.rejected_error / error) / std::log(state.rejected_h / h);
+    k = std::clamp(k, 1.0, k_);
+  }
+  state.rejected_h = h;
+  state.rejected_error = error;
+  const double factor = finite ? o.safety * std::pow(error, -1 / k) : o.shrink;
   const double smallest = minimum(t);
   state.h = std::max(h * std::max(factor, o.shrink), smallest);
   state.rejected = true;

@@ -12,6 +12,7 @@
 #include "diffmj/state.h"
 #include "events/describe.h"
 #include "events/landing.h"
+#include "events/onset_landing.h"
 #include "mj/call.h"
 #include "record/input.h"
 #include "record/jumping_contact.h"
@@ -59,6 +60,7 @@ class AdaptiveRollout {
                       options_.stepping.max_steps);
     if (!options_.step && !steps_of) {
       controller_.emplace(options_.stepping, impl_.tableau->embedded_order);
+      onset_.emplace(impl_, method_, *controller_, *workspace_);
       if (impl_.stiff_tableau) {
         stiff_controller_.emplace(options_.stepping, impl_.stiff_tableau->embedded_order);
       }
@@ -243,19 +245,24 @@ class AdaptiveRollout {
     const StepAttempt attempt = controller().attempt(x_.time, in.end, control_);
     const double next = attempt.last ? in.end : x_.time + attempt.h, h = next - x_.time;
     double error = std::numeric_limits<double>::quiet_NaN();
+    onset_->begin();
     if (method_.step(x_.start(), in, h, times_)) {
       ErrorNorm norm = controller().error_norm();
       method_.add_error(norm);
       if (impl_.cfd && impl_.options.cfd->controls_steps) method_.add_cfd_error(norm);
       error = norm.value();
+    } else if (onset_->error()) {
+      error = *onset_->error();
     }
     remember_first_rates();
     // the step as it was asked for: next - time is rounded
     switch (controller().judge(x_.time, attempt.h, error, control_)) {
       case StepOutcome::kAccepted:
         made_ = attempt.h;
+        onset_->accepted(control_);
         return accept(i, in, next);
       case StepOutcome::kRejected:
+        onset_->rejected(attempt.h, control_);
         return true;
       case StepOutcome::kBudgetExhausted:
         return budget_exhausted(i);
@@ -467,6 +474,7 @@ class AdaptiveRollout {
   EventLanding land_{options_.stepping, method_, events_, times_};
   MethodChoice choice_{impl_, method_};
   std::optional<StepController> controller_, stiff_controller_;
+  std::optional<OnsetLanding> onset_;  // with controller_
   StepControllerState control_;
   double made_ = 0;  // [s] the last accepted step, to which control_.error1 belongs
   std::optional<Checkpoints> checkpoints_;

@@ -16,6 +16,9 @@ constexpr int kCount = 50, kVeryMany = 1000;
 // Constant steps beyond the limit: perturbations grow by so much more than the motion lets them.
 const double kGrowth = std::log(10.0);
 
+// Of the limit, which is 0.9 of where perturbations begin to grow.
+constexpr double kStretch = 1.03;
+
 std::string short_number(double x) { return text("%.3g", x); }
 
 }  // namespace
@@ -38,7 +41,9 @@ double Stiffness::limited(int i, double h, const StepStart& start, const Interva
   limits_ = h > stability_.limit();
   if (!limits_) return h;
   if (!remembers_) remember(i, start, in);
-  return stability_.limit();
+  // equal steps to the end of the interval, one less where they need not be much longer for that
+  const double left = in.end - start.time, n = std::ceil(left / (kStretch * stability_.limit()));
+  return std::min(left / std::max(n, 1.0), h);
 }
 
 void Stiffness::remember(int i, const StepStart& start, const IntervalInput& in) {
