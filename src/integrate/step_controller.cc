@@ -77,15 +77,7 @@ StepOutcome StepController::judge(double t, double h, double error,
 
   // rejected: nothing is learnt from a number that is not finite
   const bool finite = std::isfinite(error);
-  double k = k_;
-  if (finite && state.rejected && state.rejected_h > h && std::isfinite(state.rejected_error)) {
-    // twice in a row: by the order that is seen, which is 1 where the forces jump
-    k = std::log(state.rejected_error / error) / std::log(state.rejected_h / h);
-    k = std::clamp(k, 1.0, k_);
-  }
-  state.rejected_h = h;
-  state.rejected_error = error;
-  const double factor = finite ? o.safety * std::pow(error, -1 / k) : o.shrink;
+  const double factor = finite ? o.safety * std::pow(error, -1 / k_) : o.shrink;
   const double smallest = minimum(t);
   state.h = std::max(h * std::max(factor, o.shrink), smallest);
   state.rejected = true;

@@ -4,8 +4,7 @@
 //   h'    = h clamp(safety e0^-(P+I+D)/k e1^(P+2D)/k e2^-D/k),   k = q + 1                     (4)
 //
 // e0, e1, e2 are the errors of this and the two accepted steps before [Soderlind03], q is the order
-// of the embedded solution. A rejected step is repeated with h' = h safety e0^-1/k; if the attempt
-// before it was rejected, too, k is the order by which the error fell, at least 1.
+// of the embedded solution. A rejected step is repeated with h' = h safety e0^-1/k.
 //
 // gradient: step sizes and rejected steps are not differentiated, docs/derivations/adaptive.md.
 #ifndef DIFFMJ_INTEGRATE_STEP_CONTROLLER_H_
@@ -50,7 +49,6 @@ struct StepControllerState {
   double error1 = 1, error2 = 1;  // e1, e2 of eq. 4
   bool rejected = false;          // the last attempt was: the next accepted step does not grow
   bool is_target = false;  // t + h is a place to stop at: h is not evened out with what is left
-  double rejected_h = 0, rejected_error = 0;  // of the last attempt, if it was rejected
   long naccepted = 0, nrejected = 0;
 };
 

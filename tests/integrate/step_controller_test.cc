@@ -128,22 +128,6 @@ TEST(StepController, ATargetIsNotHalved) {
   EXPECT_FALSE(state.is_target);
 }
 
-TEST(StepController, RepeatedRejectionsFollowTheOrderThatIsSeen) {
-  // an error in proportion to h, as across a jump of the forces: two attempts tell
-  const StepController controller({.max_step = 100}, 4);
-  StepControllerState state = {.h = 0.1};
-  ASSERT_EQ(controller.judge(0, 0.1, 4, state), StepOutcome::kRejected);
-  const double h = state.h;
-  EXPECT_DOUBLE_EQ(h, 0.1 * 0.9 * std::pow(4, -0.2));
-  ASSERT_EQ(controller.judge(0, h, 40 * h, state), StepOutcome::kRejected);
-  EXPECT_NEAR(state.h, 0.9 / 40, 1e-12);
-  // an error of the method's order, or above: its order
-  state = {.h = 0.1};
-  ASSERT_EQ(controller.judge(0, 0.1, 4, state), StepOutcome::kRejected);
-  ASSERT_EQ(controller.judge(0, 0.09, 1.5, state), StepOutcome::kRejected);
-  EXPECT_DOUBLE_EQ(state.h, 0.09 * 0.9 * std::pow(1.5, -0.2));
-}
-
 TEST(StepController, OutcomesOfFailure) {
   const StepController controller({.min_step = 1e-3, .max_steps = 20}, 4);
   for (const double error : {100.0, kNan, kInfinity}) {
