@@ -11,6 +11,9 @@ import numpy as np
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
 LATENCY = 0.08  # [s] that a plan takes
+# The first plan may take this many times as long. Meanwhile no muscle is active and the hand sinks,
+# with the die in it.
+FIRST = 10
 TIMESTEP, PLANNING = 0.0025, 0.005  # [s] of what is executed, and of what is planned with
 ANGLE, DISTANCE, HOLD = 0.2, 0.015, 0.25  # [rad], [m], [s]: solved, if within for so long
 DROPPED = 0.1  # [m]
@@ -105,8 +108,7 @@ class Die:
             sigma=0.0,
             rate=0.06,
             rate_factor=0.25,
-            # the die lies in the hand until the first plan is ready
-            first_effort=10,
+            first_effort=FIRST,
             nthread=nthread,
         )
         qpos, qvel, act = self.start
@@ -117,12 +119,6 @@ class Die:
             angles, distances = self.errors(run.qpos[-rows:], target)
             return distances[-1] > DROPPED or (len(angles) == rows and held(angles, distances))
 
-        latency = None
-        if clock:
-            # how long the first plan will take: rehearsed before the motion begins
-            latency = max(planner.plan(qpos, qvel, act).seconds for _ in range(2))
-            planner.reset()
-
         run = diffmj.run_mpc(
             planner,
             qpos,
@@ -132,7 +128,7 @@ class Die:
             nstep=round(seconds / TIMESTEP),
             execute=1,
             realtime=True,
-            latency=latency,
+            latency=FIRST * LATENCY,
             plan_seconds=None if clock else LATENCY,
             predict_timestep=TIMESTEP,
             done=done,

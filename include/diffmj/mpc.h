@@ -62,8 +62,9 @@ struct MpcOptions {
   // which its plan will be ready, and plans from there.
   bool realtime = false;
   // [s] Expected time of the first plan; later plans are expected to take as long as the longest of
-  // the last three, divided by their effort. None: plan_seconds, or PlanOptions::seconds, or 0,
-  // times PlanOptions::first_effort.
+  // the last ten, divided by their effort. None: plan_seconds, or PlanOptions::seconds, or 0, times
+  // PlanOptions::first_effort. A plan that is ready early begins at the expected time; until then
+  // the next plans begin at the same state and continue its search.
   std::optional<double> latency = {};
   // [s] Assumed time of a plan in real time, instead of the clock: results are then reproducible.
   // The first plan takes PlanOptions::first_effort times as long. None: the clock.

@@ -23,6 +23,9 @@ size_t at(int i) { return static_cast<size_t>(i); }
 
 // times that differ by rounding are the same
 constexpr double kSame = 1e-9;  // [s]
+// In real time a plan is expected to take as long as the longest of this many plans. With three,
+// one plan in four is late.
+constexpr size_t kRemembered = 10;
 
 void require_run(const Planner& planner, const Model& execution, const RolloutInput& start,
                  const MpcOptions& o) {
@@ -231,9 +234,11 @@ class Loop {
     const Model& m = predicting_;
     MpcPlan record{.step = run_.nstep, .expected = o_.realtime ? expected_ : 0};
     RolloutInput from = state(start_);
-    // the state at which the plan will be ready
-    const int ahead =
-        o_.realtime ? static_cast<int>(std::ceil(expected_ / m.interval() - kSame)) : 0;
+    // the state at which the plan will be ready. If the plan before was ready early and has not
+    // begun, this one begins at the same state and continues its search.
+    double wait = o_.realtime ? expected_ : 0;
+    if (o_.realtime && !run_.plans.empty()) wait = std::max(wait, run_.plans.back().time - now());
+    const int ahead = static_cast<int>(std::ceil(wait / m.interval() - kSame));
     Trajectory predicted;
     if (ahead > 0) {
       const std::vector<double> ctrl = schedule_.rows(now(), m.interval(), ahead);
@@ -271,7 +276,7 @@ class Loop {
       record.late = ready > record.time + kSame;
       // the first plan, which may be the longest, says what a usual one takes
       latencies_.push_back(took / effort);
-      if (latencies_.size() > 3) latencies_.erase(latencies_.begin());
+      if (latencies_.size() > kRemembered) latencies_.erase(latencies_.begin());
       expected_ = *std::max_element(latencies_.begin(), latencies_.end());
     }
     schedule_.add(std::max(ready, record.time), record.time, std::move(plan.ctrl));

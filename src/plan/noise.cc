@@ -86,26 +86,37 @@ ColoredNoise::ColoredNoise(Noise color, int n) : color_(color), h_(static_cast<s
   gain_ = 1 / std::sqrt(variance);
 }
 
-void ColoredNoise::add(RandomNormal& random, double scale, int width, double* x) const {
-  const size_t n = h_.size();
-  const auto stride = static_cast<size_t>(width);
-  const double factor = scale * gain_;
-  if (color_ == Noise::kWhite) {
-    for (size_t i = 0; i < n; i++) x[i * stride] += factor * random.next();
+void ColoredNoise::add(RandomNormal& random, double sigma, CVec scale, double* x) const {
+  const size_t n = h_.size(), width = scale.size();
+  if (color_ == Noise::kPink) {
+    add_pink(random, sigma, scale, x);
     return;
   }
-  if (color_ == Noise::kBrown) {
+  for (size_t j = 0; j < width; j++) {
+    const double factor = sigma * scale[j] * gain_;
     double sum = 0;
-    for (size_t i = 0; i < n; i++) x[i * stride] += factor * (sum += random.next());
-    return;
+    for (size_t i = 0; i < n; i++) {
+      const double white = random.next();
+      sum = color_ == Noise::kWhite ? white : sum + white;
+      x[i * width + j] += factor * sum;
+    }
   }
-  Eigen::VectorXd out = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(n));
-  const Eigen::Map<const Eigen::VectorXd> h(h_.data(), out.size());
-  for (Eigen::Index i = 0; i < out.size(); i++) {
-    const Eigen::Index rest = out.size() - i;
-    out.tail(rest) += random.next() * h.head(rest);
+}
+
+// For all columns at once: a few long sums are faster than many short ones.
+void ColoredNoise::add_pink(RandomNormal& random, double sigma, CVec scale, double* x) const {
+  const size_t n = h_.size(), width = scale.size();
+  const auto row = [&](size_t i) { return static_cast<Eigen::Index>(i * width); };
+  Eigen::VectorXd white(row(n)), pink = Eigen::VectorXd::Zero(row(n));  // n x width, row-major
+  for (size_t j = 0; j < width; j++) {
+    for (size_t i = 0; i < n; i++) white[row(i) + static_cast<Eigen::Index>(j)] = random.next();
   }
-  for (size_t i = 0; i < n; i++) x[i * stride] += factor * out[static_cast<Eigen::Index>(i)];
+  for (size_t lag = n; lag-- > 0;) {
+    pink.tail(row(n - lag)) += h_[lag] * white.head(row(n - lag));
+  }
+  for (size_t i = 0; i < n * width; i++) {
+    x[i] += sigma * scale[i % width] * gain_ * pink[static_cast<Eigen::Index>(i)];
+  }
 }
 
 }  // namespace diffmj

@@ -30,10 +30,13 @@ class RandomNormal {
 class ColoredNoise {
  public:
   ColoredNoise(Noise color, int n);
-  // Adds scale times noise to every width-th number of x, beginning with x[0].
-  void add(RandomNormal& random, double scale, int width, double* x) const;
+  // Adds noise to the n rows of x, which have as many columns as scale; that of a column has a
+  // standard deviation of sigma times its scale.
+  void add(RandomNormal& random, double sigma, CVec scale, double* x) const;
 
  private:
+  void add_pink(RandomNormal& random, double sigma, CVec scale, double* x) const;
+
   Noise color_;
   std::vector<double> h_;  // n: impulse response
   double gain_ = 1;

@@ -146,9 +146,8 @@ void PlanVariables::shift_moments(double steps, Vec z) const {
 
 void PlanVariables::add_noise(RandomNormal& random, double sigma, Vec z) const {
   const auto rows = [&](size_t begin, int width) {
-    for (size_t j = begin; j < begin + static_cast<size_t>(width); j++) {
-      noise_.add(random, sigma * scale_[j], width, &z[j]);
-    }
+    noise_.add(random, sigma, CVec(scale_).subspan(begin, static_cast<size_t>(width)),
+               z.data() + begin);
   };
   rows(0, nu_);
   rows(force_, nforce_);

@@ -229,6 +229,28 @@ TEST(RunMpc, ExpectsTheFirstPlanToTakeLonger) {
   }
 }
 
+// The first plan is expected to take 0.2 s and takes 0.02 s: until it begins, later plans improve it
+// and begin at the same state.
+TEST(RunMpc, NoPlanBeginsBeforeTheOneBeforeIt) {
+  const Model m = Model::from_xml(kArm);
+  Planner planner(m, reach(m), options(2));
+  const MpcRun run = run_mpc(
+      planner, m, {},
+      {.nstep = 80, .execute = 1, .realtime = true, .latency = 0.2, .plan_seconds = 0.02});
+  ASSERT_GE(run.plans.size(), 15u);
+  for (size_t i = 1; i < run.plans.size(); i++) {
+    const MpcPlan &before = run.plans[i - 1], &plan = run.plans[i];
+    EXPECT_EQ(plan.step, before.step + 4);
+    EXPECT_NEAR(plan.expected, 0.02, 1e-12);
+    EXPECT_NEAR(plan.time, std::max(0.2, plan.step * 0.005 + 0.02), 1e-9);
+    if (plan.time == before.time) {
+      EXPECT_LE(plan.cost, before.cost);
+    }
+    EXPECT_FALSE(plan.late);
+  }
+  EXPECT_LT(run.plans[8].cost, run.plans[0].cost);
+}
+
 TEST(RunMpc, ResumesWithTheBitsOfOneRun) {
   const Model m = Model::from_xml(kArm);
   Planner planner(m, reach(m), small_hybrid());

@@ -68,7 +68,7 @@ TEST(Noise, HasItsColorAndUnitVariance) {
     for (unsigned k = 0; k < kSamples; k++) {
       RandomNormal random({7, k});
       Vector x(2 * kTimes, 0.0);
-      noise.add(random, 2, 2, x.data() + 1);
+      noise.add(random, 2, Vector{0, 1}, x.data());
       for (size_t i = 0; i < kTimes; i++) {
         EXPECT_EQ(x[2 * i], 0);
         variance += x[2 * i + 1] * x[2 * i + 1] / 4 / kTimes / kSamples;
@@ -83,6 +83,23 @@ TEST(Noise, HasItsColorAndUnitVariance) {
                             : color == Noise::kPink ? 0.6
                                                     : 2.0 / (kTimes + 1);
     EXPECT_NEAR(step, expected, color == Noise::kPink ? 0.3 : 0.03 * expected) << noise_name(color);
+  }
+}
+
+// Columns draw their numbers one after the other: two of them at once are as each alone.
+TEST(Noise, OfColumnsIsAsOfEachAlone) {
+  constexpr int kTimes = 20;
+  for (const Noise color : {Noise::kWhite, Noise::kPink, Noise::kBrown}) {
+    const ColoredNoise noise(color, kTimes);
+    RandomNormal both({5}), each({5});
+    Vector x(2 * kTimes, 1.0), a(kTimes, 1.0), b(kTimes, 1.0);
+    noise.add(both, 0.3, Vector{2, 5}, x.data());
+    noise.add(each, 0.3, Vector{2}, a.data());
+    noise.add(each, 0.3, Vector{5}, b.data());
+    for (size_t i = 0; i < kTimes; i++) {
+      EXPECT_EQ(x[2 * i], a[i]) << noise_name(color);
+      EXPECT_EQ(x[2 * i + 1], b[i]) << noise_name(color);
+    }
   }
 }
 
