@@ -289,8 +289,8 @@ template <class T>
 Vec3<T> ConvexShape<T>::mesh_support(const Vec3<T>& v) const {
   const Vec3<double> at = values_of(v);
   const double temperature = kTemperature * value_of(w_);
-  const SupportPoint point = near_ ? mean_vertex(*near_, at, temperature)
-                                   : mean_vertex(*geom_.mesh, at, temperature);
+  const SupportPoint point =
+      near_ ? mean_vertex(*near_, at, temperature) : mean_vertex(*geom_.mesh, at, temperature);
   const Vec3<T> turn = {v.x - at.x, v.y - at.y, v.z - at.z};
   return {point.x.x + point.xx * turn.x + point.xy * turn.y + point.xz * turn.z + r_ * v.x,
           point.x.y + point.xy * turn.x + point.yy * turn.y + point.yz * turn.z + r_ * v.y,
