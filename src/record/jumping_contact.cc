@@ -129,7 +129,7 @@ std::string find_jumping_contact(const Model& model, const StepStart& start, dou
   return "the contact of " + side(0) + " and " + side(1) + " jumps: from one pose to the next, " +
          text("%.1g", duration / kPoses) + " s later, MuJoCo's collider " + how +
          " (they overlap by " + text("%.2g", worst->depth) +
-         " m), and no step is short enough for such forces; " +
+         " m), and forces jump with it; " +
          (smooth ? "use collisions=\"smooth\", " : "") +
          "start where they do not overlap, exclude the pair from contact, or use MuJoCo's own "
          "steps "
