@@ -128,8 +128,7 @@ std::string find_jumping_contact(const Model& model, const StepStart& start, dou
                       has_smooth_collider(m->geom_type[which[0]], m->geom_type[which[1]]);
   return "the contact of " + side(0) + " and " + side(1) + " jumps: from one pose to the next, " +
          text("%.1g", duration / kPoses) + " s later, MuJoCo's collider " + how +
-         " (they overlap by " + text("%.2g", worst->depth) +
-         " m), and forces jump with it; " +
+         " (they overlap by " + text("%.2g", worst->depth) + " m), and forces jump with it; " +
          (smooth ? "use collisions=\"smooth\", " : "") +
          "start where they do not overlap, exclude the pair from contact, or use MuJoCo's own "
          "steps "
