@@ -110,6 +110,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--integrator", default="auto")
     parser.add_argument("--onset", type=float, default=1e-4, help="0: contacts set in at once")
+    parser.add_argument("--collisions", default="mujoco", help="smooth: for robots on mesh feet")
+    parser.add_argument("--smoothness", type=float, default=3e-4, help="[m] with smooth collisions")
     parser.add_argument("--max-steps", type=int, default=100000)
     parser.add_argument("--qpos0", action="store_true", help="start there, not at the keyframe")
     parser.add_argument("--repetitions", type=int, default=3)
@@ -118,6 +120,8 @@ def main() -> None:
     options = {"integrator": args.integrator, "max_steps": args.max_steps}
     if args.onset:
         options["onset"] = args.onset
+    if args.collisions != "mujoco":
+        options |= {"collisions": args.collisions, "smoothness": args.smoothness}
     columns = (
         "forward", "steps", "rejected", "implicit", "events", "backward", "size", "difference",
     )  # fmt: skip

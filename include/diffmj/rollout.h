@@ -49,6 +49,7 @@ enum class WarningKind {
   // Of adaptive steps, about the gradient:
   kGrazing,  // contacts or limits begin or end so slowly that a small change may miss them
   kChatter,  // a contact or limit begins and ends again and again
+  kJump,     // a collider exchanges contacts that carry force for others
   kStiff,    // the method's stability limits the steps, or is exceeded by constant ones
 };
 const char* warning_kind_name(WarningKind kind);

@@ -84,6 +84,12 @@ class ChatterWarning(GradientWarning):
     events dominate the gradient. The text names it and says what to use instead."""
 
 
+class JumpWarning(GradientWarning):
+    """MuJoCo's collider exchanges the points of a contact for others while they carry force, so
+    that forces jump. The gradient does not contain the terms of such jumps. The text names the
+    geoms and the remedies."""
+
+
 class StiffWarning(GradientWarning):
     """The stability limit of an explicit method, not the tolerance, determines the steps of a
     rollout, or constant steps exceed it. The text names the joint, what makes it stiff and the
@@ -105,6 +111,7 @@ for _class in (
     SolverWarning,
     GrazingWarning,
     ChatterWarning,
+    JumpWarning,
     StiffWarning,
 ):
     _class.__module__ = "diffmj"

@@ -293,9 +293,9 @@ class Simulator(ModelProperties):
 
         Warns:
             GradientWarning: the gradient is unreliable, because MuJoCo's constraint solver stopped
-                before it had converged (SolverWarning), or, at events of adaptive steps, because
-                contacts or limits begin or end too slowly (GrazingWarning) or too often
-                (ChatterWarning). At most one warning of each category is given; the texts are also
+                before it had converged (SolverWarning), or, with adaptive steps, because contacts
+                or limits begin or end too slowly (GrazingWarning) or too often (ChatterWarning), or
+                a collider exchanges contacts that carry force (JumpWarning). At most one warning of each category is given; the texts are also
                 in the trajectory's warnings.
         """
         who = "rollout"

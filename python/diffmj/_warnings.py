@@ -13,6 +13,7 @@ from ._errors import (
     ChatterWarning,
     GradientWarning,
     GrazingWarning,
+    JumpWarning,
     SolverWarning,
     StiffWarning,
 )
@@ -22,6 +23,7 @@ _CATEGORIES: dict[str, type[GradientWarning]] = {
     "solver": SolverWarning,
     "grazing": GrazingWarning,
     "chatter": ChatterWarning,
+    "jump": JumpWarning,
     "stiff": StiffWarning,
 }
 
@@ -34,9 +36,9 @@ class Warning:
         text: what happened, and what to do.
         first_step: the first step (interval, with adaptive steps) at which it occurred.
         count: how often it occurred.
-        kind: "mujoco" for MuJoCo's own; "solver", "grazing", "chatter" and "stiff" concern
-            gradients and are also Python warnings, of the category `SolverWarning`,
-            `GrazingWarning`, `ChatterWarning` or `StiffWarning`.
+        kind: "mujoco" for MuJoCo's own; "solver", "grazing", "chatter", "jump" and "stiff"
+            concern gradients and are also Python warnings, of the category `SolverWarning`,
+            `GrazingWarning`, `ChatterWarning`, `JumpWarning` or `StiffWarning`.
     """
 
     text: str

@@ -95,8 +95,8 @@ class AdaptiveRollout {
                         " steps; keep fewer states (checkpoints), or use fewer intervals");
     }
     add_event_warnings();
-    add_stiff_warnings();
     add_jumping_contact();
+    add_stiff_warnings();
     TendonRecordSize none(model_.mj());
     none.numbers = none.objects = 0;
     resize_rows(done, none, t_, *tape_);
@@ -260,9 +260,11 @@ class AdaptiveRollout {
       case StepOutcome::kAccepted:
         made_ = attempt.h;
         onset_->accepted(control_);
+        jumping_.accepted();
         return accept(i, in, next);
       case StepOutcome::kRejected:
         onset_->rejected(attempt.h, control_);
+        jumping_.rejected(x_.start(), attempt.h, i);
         return true;
       case StepOutcome::kBudgetExhausted:
         return budget_exhausted(i);
@@ -398,17 +400,21 @@ class AdaptiveRollout {
     if (steps && t_.warnings.size() > before) t_.message += "; " + t_.warnings.back().text;
   }
 
-  // and of contacts that no step is short enough for
+  // the same of contacts that no step is short enough for
   void add_jumping_contact() {
-    if (t_.outcome != Outcome::kBudgetExhausted || !controller_) return;
+    if (!controller_) return;
+    if (std::optional<Warning> warning = jumping_.warning(model_, *workspace_)) {
+      t_.warnings.push_back(std::move(*warning));
+    }
+    if (t_.outcome != Outcome::kBudgetExhausted) return;
+    std::string what = jumping_.what(model_, *workspace_);
     const long nstep = nmade() + control_.nrejected;
     const double step = (x_.time - t_.time[0]) / static_cast<double>(std::max(nstep, 1L));
     for (const double nmean : {20, 200}) {
-      const std::string what = find_jumping_contact(model_, x_.start(), nmean * step, *workspace_);
-      if (what.empty()) continue;
-      t_.message += "; " + what;
-      return;
+      if (!what.empty()) break;
+      what = find_jumping_contact(model_, x_.start(), nmean * step, *workspace_);
     }
+    if (!what.empty()) t_.message += "; " + what;
   }
 
   bool stopped(int i) {
@@ -476,6 +482,7 @@ class AdaptiveRollout {
   std::optional<StepController> controller_, stiff_controller_;
   std::optional<OnsetLanding> onset_;  // with controller_
   StepControllerState control_;
+  JumpingContact jumping_;
   double made_ = 0;  // [s] the last accepted step, to which control_.error1 belongs
   std::optional<Checkpoints> checkpoints_;
   bool keep_ = false;  // every step, unless there are checkpoints

@@ -11,6 +11,7 @@
 #include "mj/call.h"
 #include "mj/collider.h"
 #include "setup/model_impl.h"
+#include "stages/position/collision/smooth.h"
 
 namespace diffmj {
 namespace {
@@ -22,7 +23,7 @@ constexpr double kUsual = 30, kShare = 0.01;
 
 using Pair = std::array<int, 4>;  // geoms and flexes
 
-// Where the contacts of a pair are: Σ depth normal, and Σ depth point over the size of the model.
+// Where the contacts of a pair are: Σ depth normal, and Σ depth point over the size of the pair.
 struct Place {
   Vector3 normal = Vector3::Zero(), point = Vector3::Zero();
   double depth = 0;  // [m] the largest
@@ -30,7 +31,7 @@ struct Place {
 
 struct Trace {
   std::vector<double> changes = {};
-  double most = 0, angle = 0, shift = 0, depth = 0;  // [m], [rad], share of the model, [m]
+  double most = 0, angle = 0, shift = 0, depth = 0;  // [m], [rad], share of the size, [m]
 
   void add(const Place& before, const Place& after) {
     const double change =
@@ -50,6 +51,15 @@ struct Trace {
   }
 };
 
+// [m] of the smaller geom; planes have none
+double pair_size(const mjModel* m, int geom1, int geom2) {
+  double size = m->stat.extent;
+  for (const int geom : {geom1, geom2}) {
+    if (geom >= 0 && m->geom_rbound[geom] > 0) size = std::min(size, m->geom_rbound[geom]);
+  }
+  return size;
+}
+
 std::map<Pair, Place> contact_places(const mjModel* m, const mjData* d) {
   std::map<Pair, Place> out;
   for (int i = 0; i < d->ncon; i++) {
@@ -57,7 +67,7 @@ std::map<Pair, Place> contact_places(const mjModel* m, const mjData* d) {
     Place& place = out[{c.geom[0], c.geom[1], c.flex[0], c.flex[1]}];
     const double depth = std::max(c.includemargin - c.dist, 0.0);
     place.normal += depth * Vector3(c.frame);
-    place.point += depth / m->stat.extent * Vector3(c.pos);
+    place.point += depth / pair_size(m, c.geom[0], c.geom[1]) * Vector3(c.pos);
     place.depth = std::max(place.depth, depth);
   }
   return out;
@@ -110,12 +120,60 @@ std::string find_jumping_contact(const Model& model, const StepStart& start, dou
   const bool turns = worst->angle > kShare;
   const std::string how =
       turns ? "turns its normal by " + text("%.2g", worst->angle * 180 / mjPI) + " degrees"
-            : "moves its points by " + text("%.2g", worst->shift * m->stat.extent) + " m";
+            : "moves its points by " +
+                  text("%.2g", worst->shift * pair_size(m, which[0], which[1])) + " m";
+  // a surrogate's forward pass has MuJoCo's
+  const bool smooth = which[0] >= 0 && which[1] >= 0 &&
+                      model.options().collisions.mode != Collisions::kSmooth &&
+                      has_smooth_collider(m->geom_type[which[0]], m->geom_type[which[1]]);
   return "the contact of " + side(0) + " and " + side(1) + " jumps: from one pose to the next, " +
          text("%.1g", duration / kPoses) + " s later, MuJoCo's collider " + how +
-         " (they overlap by " + text("%.2g", worst->depth) +
-         " m), and no step is short enough for such forces; start where they do not overlap, "
-         "exclude the pair from contact, or use MuJoCo's own steps (integrator=\"model\")";
+         " (they overlap by " + text("%.2g", worst->depth) + " m), and forces jump with it; " +
+         (smooth ? "use collisions=\"smooth\", " : "") +
+         "start where they do not overlap, exclude the pair from contact, or use MuJoCo's own "
+         "steps "
+         "(integrator=\"model\")";
+}
+
+void JumpingContact::rejected(const StepStart& start, double h, int interval) {
+  nrejected_++;
+  if (run_++ == 0) duration_ = h;
+  if (run_ <= most_ || start.ncon == 0) return;
+  most_ = run_;
+  interval_ = interval;
+  most_duration_ = duration_;
+  time_ = start.time;
+  const auto keep = [](CVec from, std::vector<double>& to) { to.assign(from.begin(), from.end()); };
+  keep(start.qpos, qpos_);
+  keep(start.qvel, qvel_);
+  keep(start.act, act_);
+  keep(start.qacc, qacc_);
+}
+
+void JumpingContact::accepted() {
+  naccepted_++;
+  run_ = 0;
+}
+
+std::string JumpingContact::what(const Model& model, Workspace& workspace) const {
+  // a contact that sets in over a width rejects two or three in a row, and few on the whole
+  constexpr int kInARow = 4;
+  constexpr double kOfAll = 0.2;
+  if (most_ < kInARow || static_cast<double>(nrejected_) < kOfAll * static_cast<double>(naccepted_))
+    return "";
+  const StepStart start{
+      .time = time_, .qpos = qpos_, .qvel = qvel_, .act = act_, .qacc = qacc_, .act_dot = {}};
+  return find_jumping_contact(model, start, most_duration_, workspace);
+}
+
+std::optional<Warning> JumpingContact::warning(const Model& model, Workspace& workspace) const {
+  const std::string text = what(model, workspace);
+  if (text.empty()) return {};
+  return Warning{.text = "jump: at " + number(time_) + " s " + text +
+                         "; the gradient does not contain the terms of such jumps",
+                 .first_step = interval_,
+                 .count = 1,
+                 .kind = WarningKind::kJump};
 }
 
 }  // namespace diffmj

@@ -116,6 +116,8 @@ const char* warning_kind_name(WarningKind kind) {
       return "grazing";
     case WarningKind::kChatter:
       return "chatter";
+    case WarningKind::kJump:
+      return "jump";
     case WarningKind::kStiff:
       return "stiff";
   }

@@ -33,6 +33,34 @@ TEST(JumpingContact, IsNamedWithItsTurn) {
       << what;
   EXPECT_NE(what.find("90 degrees"), std::string::npos) << what;
   EXPECT_NE(what.find("overlap by 0.08 m"), std::string::npos) << what;
+  EXPECT_NE(what.find("use collisions=\"smooth\""), std::string::npos) << what;
+}
+
+TEST(JumpingContact, IsAWarningOfRolloutsThatRejectManySteps) {
+  const Model model = Model::from_xml(kCubes, {.integrator = Integrator::kTsit5});
+  WorkspaceLease workspace(model.impl());
+  const Vector qpos = {0.1199, 0.12}, qvel = {1, 0}, far = {0.5, 0};
+  StepStart start{.time = 0.3, .qpos = qpos, .qvel = qvel, .act = {}, .qacc = {}, .act_dot = {}};
+  start.ncon = 4;
+  // three in a row are what a contact that sets in takes
+  JumpingContact few;
+  for (int i = 0; i < 3; i++) few.rejected(start, 1e-3, 7);
+  few.accepted();
+  EXPECT_FALSE(few.warning(model, *workspace));
+  JumpingContact many;
+  for (int i = 0; i < 5; i++) many.rejected(start, i == 0 ? 1e-3 : 1e-5, 7);
+  many.accepted();
+  start.qpos = far;
+  for (int i = 0; i < 4; i++) many.rejected(start, 1e-3, 9);
+  const std::optional<Warning> warning = many.warning(model, *workspace);
+  ASSERT_TRUE(warning);
+  EXPECT_EQ(warning->kind, WarningKind::kJump);
+  EXPECT_EQ(warning->first_step, 7);
+  EXPECT_EQ(warning->text.rfind("jump: at 0.3 s the contact of geom 'fixed'", 0), 0U)
+      << warning->text;
+  // of few rejections among many steps
+  for (int i = 0; i < 100; i++) many.accepted();
+  EXPECT_FALSE(many.warning(model, *workspace));
 }
 
 TEST(JumpingContact, GeomsWithoutANameHaveThatOfTheirBody) {

@@ -6,6 +6,9 @@
 #include <string>
 
 #include "diffmj/diffmj.h"
+#include "mj/call.h"
+#include "mj/collider.h"
+#include "mj/handle.h"
 #include "setup/model_impl.h"
 #include "stages/position/collision/smooth/convex_shape.h"
 #include "stages/position/collision/smooth/mesh.h"
@@ -13,10 +16,11 @@
 namespace diffmj {
 namespace {
 
-Model mesh_model(const std::string& vertices) {
+Model mesh_model(const std::string& vertices, const ModelOptions& options = {}) {
   return Model::from_xml("<mujoco><asset><mesh name='m' vertex='" + vertices +
-                         "'/></asset><worldbody><geom type='plane' size='1 1 1'/><body>"
-                         "<freejoint/><geom type='mesh' mesh='m'/></body></worldbody></mujoco>");
+                             "'/></asset><worldbody><geom type='plane' size='1 1 1'/><body>"
+                             "<freejoint/><geom type='mesh' mesh='m'/></body></worldbody></mujoco>",
+                         options);
 }
 
 std::string ball(int count) {
@@ -57,6 +61,61 @@ TEST(SmoothMesh, FacetsOfABallAreNoFaces) {
   const SmoothMesh mesh(model.mj(), 0, 1e-3);
   EXPECT_FALSE(mesh.has_faces());
   EXPECT_NEAR(mesh.roundness(), .1, .03);
+}
+
+TEST(SmoothMesh, TheMeanOfAllVerticesIsThatOfThoseThatAreNear) {
+  for (const int count : {5, 12, 1000}) {
+    const Model model = mesh_model(ball(count));
+    const SmoothMesh mesh(model.mj(), 0, 1e-3);
+    EXPECT_EQ(mesh.vertices().rows(), count);
+    const double T = kTemperature * mesh.width();
+    std::vector<Vec3<double>> near;
+    for (int i = 0; i < 50; i++) {
+      const Vec3<double> v = {std::cos(i), std::sin(i) * std::cos(3 * i),
+                              std::sin(i) * std::sin(3 * i)};
+      mesh.near(v, 0, kLowest * T, near);
+      const SupportPoint expected = mean_vertex(near, v, T), all = mean_vertex(mesh, v, T);
+      EXPECT_NEAR(norm(all.x - expected.x), 0, 1e-15);
+      // [m] of a mesh of 0.1 m, where differences of squares are divided by T
+      EXPECT_NEAR(all.xx, expected.xx, 1e-12);
+      EXPECT_NEAR(all.yz, expected.yz, 1e-12);
+    }
+  }
+}
+
+// A sole of 16 corners. Its sides are facets of something round, and what it stands on is not.
+TEST(SmoothMesh, ASoleOfManyCornersStandsOnFourEnds) {
+  std::string vertices;
+  for (const char* z : {" -.02 ", " .02 "}) {
+    for (int i = 0; i < 16; i++) {
+      const double angle = mjPI * (i + .5) / 8;
+      vertices +=
+          std::to_string(.1 * std::cos(angle)) + " " + std::to_string(.05 * std::sin(angle)) + z;
+    }
+  }
+  for (const double width : {1e-4, 3e-4}) {
+    ModelOptions options;
+    options.collisions = {.mode = Collisions::kSmooth, .smoothness = width};
+    const Model model = mesh_model(vertices, options);
+    const MjDataPtr data(mj_makeData(model.mj()));
+    mjData* d = data.get();
+    for (const double depth : {1e-4, 5e-4}) {
+      d->qpos[2] = .02 - depth;
+      const ColliderScope scope(model.impl().collider());
+      mj_call("mj_fwdPosition", [&] { mj_fwdPosition(CollidingModel(model.mj()), d); });
+      ASSERT_EQ(d->ncon, 4) << width << " " << depth;
+      // apart in both directions
+      for (int k = 0; k < 2; k++) {
+        double low = 0, high = 0;
+        for (int i = 0; i < 4; i++) {
+          low = std::min(low, d->contact[i].pos[k]);
+          high = std::max(high, d->contact[i].pos[k]);
+        }
+        EXPECT_GT(high, k == 0 ? .09 : .035);
+        EXPECT_LT(low, k == 0 ? -.09 : -.035);
+      }
+    }
+  }
 }
 
 TEST(SmoothMesh, LooksAtVerticesThatAreNear) {

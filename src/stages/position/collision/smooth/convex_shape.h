@@ -96,7 +96,6 @@ class ConvexShape {
     using std::sqrt;
     return sqrt(T(eps_[0] * eps_[0] + eps_[1] * eps_[1] + eps_[2] * eps_[2]));
   }
-  // The vertices of a mesh to look at.
   // How far its points go per radian of the direction where it is curved; v as in support().
   T roundness(const Vec3<T>& v) const {
     switch (type_) {
@@ -110,6 +109,7 @@ class ConvexShape {
         return r_;
     }
   }
+  // The vertices of a mesh to look at; null: all.
   void set_near(const std::vector<Vec3<double>>* near) { near_ = near; }
   const std::vector<Vec3<double>>* near() const { return near_; }
 
@@ -212,44 +212,85 @@ T pair_width(const ConvexShape<T>& a, const ConvexShape<T>& b, double width) {
   return 1.0 / (1.0 / a.width() + 1.0 / b.width() - 1.0 / width);
 }
 
-// (18), in the mesh's axes, without r v
+// Weighted vertices: their mean and covariance, (18) in the mesh's axes without r v.
+class VertexMean {
+ public:
+  explicit VertexMean(double temperature) : steep_(1 / temperature) {}
+
+  // A vertex that is as much lower than the highest one.
+  void add(const Vec3<double>& x, double below) {
+    const double p = std::exp(-steep_ * below);
+    if (sum_ == 0) origin_ = x;
+    const Vec3<double> y = x - origin_, py = p * y;  // sums of small numbers
+    sum_ += p;
+    mean_ = mean_ + py;
+    xx_ += py.x * y.x;
+    xy_ += py.x * y.y;
+    xz_ += py.x * y.z;
+    yy_ += py.y * y.y;
+    yz_ += py.y * y.z;
+    zz_ += py.z * y.z;
+  }
+  SupportPoint get() const {
+    const double scale = 1 / sum_;
+    const Vec3<double> mean = scale * mean_;
+    const auto covariance = [&](double s, double a, double b) {
+      return steep_ * (scale * s - a * b);
+    };
+    return {mean + origin_,
+            covariance(xx_, mean.x, mean.x),
+            covariance(xy_, mean.x, mean.y),
+            covariance(xz_, mean.x, mean.z),
+            covariance(yy_, mean.y, mean.y),
+            covariance(yz_, mean.y, mean.z),
+            covariance(zz_, mean.z, mean.z)};
+  }
+
+ private:
+  Vec3<double> origin_ = {0, 0, 0};
+  double steep_, sum_ = 0, xx_ = 0, xy_ = 0, xz_ = 0, yy_ = 0, yz_ = 0, zz_ = 0;
+  Vec3<double> mean_ = {0, 0, 0};
+};
+
 inline SupportPoint mean_vertex(const std::vector<Vec3<double>>& vertices, const Vec3<double>& v,
                                 double temperature) {
   double highest = -INFINITY;
   for (const Vec3<double>& x : vertices) highest = std::max(highest, dot(v, x));
-  const Vec3<double>& origin = vertices.front();  // sums of small numbers
-  double sum = 0, xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0;
-  Vec3<double> mean = {0, 0, 0};
+  VertexMean mean(temperature);
   for (const Vec3<double>& x : vertices) {
-    const double below = (dot(v, x) - highest) / temperature;
-    if (below < -kLowest) continue;
-    const double p = std::exp(below);
-    const Vec3<double> y = x - origin, py = p * y;
-    sum += p;
-    mean = mean + py;
-    xx += py.x * y.x;
-    xy += py.x * y.y;
-    xz += py.x * y.z;
-    yy += py.y * y.y;
-    yz += py.y * y.z;
-    zz += py.z * y.z;
+    const double below = highest - dot(v, x);
+    if (below <= kLowest * temperature) mean.add(x, below);
   }
-  const double scale = 1 / sum, steep = 1 / temperature;
-  mean = scale * mean;
-  const auto covariance = [&](double s, double a, double b) { return steep * (scale * s - a * b); };
-  return {mean + origin,
-          covariance(xx, mean.x, mean.x),
-          covariance(xy, mean.x, mean.y),
-          covariance(xz, mean.x, mean.z),
-          covariance(yy, mean.y, mean.y),
-          covariance(yz, mean.y, mean.z),
-          covariance(zz, mean.z, mean.z)};
+  return mean.get();
+}
+
+// The same of all vertices of a mesh: less work than to find those that are near, unless there are
+// thousands of them.
+inline SupportPoint mean_vertex(const SmoothMesh& mesh, const Vec3<double>& v, double temperature) {
+  static thread_local Eigen::VectorXd scratch;
+  Eigen::VectorXd& height = scratch;
+  const auto& x = mesh.vertices();
+  height.noalias() = x.col(0) * v.x + x.col(1) * v.y + x.col(2) * v.z;
+  const double highest = height.maxCoeff(), lowest = highest - kLowest * temperature;
+  VertexMean mean(temperature);
+  // most are too low: several at a time
+  constexpr Eigen::Index kBlock = 8;
+  for (Eigen::Index begin = 0; begin < height.size(); begin += kBlock) {
+    const Eigen::Index end = std::min(begin + kBlock, height.size());
+    if (end - begin == kBlock && height.segment<kBlock>(begin).maxCoeff() < lowest) continue;
+    for (Eigen::Index i = begin; i < end; i++) {
+      if (height[i] >= lowest) mean.add({x(i, 0), x(i, 1), x(i, 2)}, highest - height[i]);
+    }
+  }
+  return mean.get();
 }
 
 template <class T>
 Vec3<T> ConvexShape<T>::mesh_support(const Vec3<T>& v) const {
   const Vec3<double> at = values_of(v);
-  const SupportPoint point = mean_vertex(*near_, at, kTemperature * value_of(w_));
+  const double temperature = kTemperature * value_of(w_);
+  const SupportPoint point =
+      near_ ? mean_vertex(*near_, at, temperature) : mean_vertex(*geom_.mesh, at, temperature);
   const Vec3<T> turn = {v.x - at.x, v.y - at.y, v.z - at.z};
   return {point.x.x + point.xx * turn.x + point.xy * turn.y + point.xz * turn.z + r_ * v.x,
           point.x.y + point.xy * turn.x + point.yy * turn.y + point.yz * turn.z + r_ * v.y,

@@ -136,13 +136,26 @@ SmoothMesh::SmoothMesh(const mjModel* m, int mesh, double width) {
     for (int e = edge_address[i]; edge[e] >= 0; e++) next_.push_back(edge[e]);
     first_.push_back(static_cast<int>(next_.size()));
   }
+  // neighbours are near each other in the list, so that many can be left out at once
+  Eigen::Index longest = 0;
+  half.maxCoeff(&longest);
+  std::vector<Vector3> sorted;
+  for (const Vec3<double>& v : core_) sorted.emplace_back(v.x, v.y, v.z);
+  std::sort(sorted.begin(), sorted.end(),
+            [=](const Vector3& a, const Vector3& b) { return a[longest] < b[longest]; });
+  vertices_.resize(nvert, 3);
+  for (int i = 0; i < nvert; i++) vertices_.row(i) = sorted[static_cast<size_t>(i)];
 }
 
 void SmoothMesh::near(const Vec3<double>& v, double tilt, double reach,
                       std::vector<Vec3<double>>& out) const {
-  static thread_local std::vector<int> todo;
-  static thread_local std::vector<unsigned> seen;
-  static thread_local unsigned stamp = 0;
+  struct Scratch {
+    std::vector<int> todo;
+    std::vector<unsigned> seen;
+    unsigned stamp = 0;
+  };
+  static thread_local Scratch scratch;
+  auto& [todo, seen, stamp] = scratch;
   // climb
   size_t top = 0;
   double height = dot(v, core_[0]);

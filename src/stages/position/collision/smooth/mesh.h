@@ -8,6 +8,7 @@
 
 #include <mujoco/mujoco.h>
 
+#include <Eigen/Core>
 #include <vector>
 
 #include "base/vec3.h"
@@ -38,6 +39,8 @@ class SmoothMesh {
     return nullptr;
   }
 
+  // All vertices, a row each.
+  const Eigen::Matrix<double, Eigen::Dynamic, 3>& vertices() const { return vertices_; }
   // Replaces `out` by the vertices that may be among those farthest in a direction that is `tilt`
   // radians or less from v, but for `reach`. Its cost is that of the vertices found: it climbs to
   // the farthest one along edges of the hull, and goes on to its neighbours.
@@ -45,6 +48,7 @@ class SmoothMesh {
 
  private:
   std::vector<Vec3<double>> core_, faces_;
+  Eigen::Matrix<double, Eigen::Dynamic, 3> vertices_;  // core_, along its longest axis
   std::vector<int> first_, next_;  // neighbours of vertex i: next_[first_[i]] to [first_[i + 1]]
   double width_ = 0, rounding_ = 0, extent_ = 0,
          roundness_ = 0;  // extent: the smallest half extent

@@ -9,24 +9,31 @@
 
 namespace diffmj {
 
+// Up to so many vertices are all looked at.
+inline constexpr int kFew = 4000;
 inline constexpr double kAcross = 0.8, kAlong = 1.93;  // in the ratio of tan 22.5°
 
 template <class T, class Emit>
 void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, double width,
                        const Emit& emit) {
+  using std::sqrt;
   const Vec3<T>& n = plane.axis[2];
   const SmoothGeom<double> value = values_of(geom);
   ConvexShape<double> shape(mjGEOM_MESH, value, width);
-  set_near_vertices(shape, 1, -values_of(n), 0);
   ConvexShape<T> mesh(mjGEOM_MESH, geom, width);
-  mesh.set_near(shape.near());
-  const auto place_in = [&](const Vec3<T>& y) {
-    const Vec3<T> c = geom.pos + mesh.global(mesh.support(mesh.local(unit(y))));
+  const bool has_few = geom.mesh->vertices().rows() <= kFew;
+  const auto point_in = [&](const Vec3<T>& y) {
+    // of each direction apart: a sole has hundreds of vertices, and each of its ends a few
+    if (!has_few) set_near_vertices(shape, 1, unit(values_of(y)), 0);
+    mesh.set_near(shape.near());
+    return geom.pos + mesh.global(mesh.support(mesh.local(unit(y))));
+  };
+  const auto place_at = [&](const Vec3<T>& c) {
     const T dist = dot(n, c - plane.pos);
     return Place<T>{dist, c - (0.5 * dist) * n, T(0.0)};
   };
   std::array<Place<T>, 1 + kMaxEnds> place;
-  place[0] = place_in(-n);
+  place[0] = place_at(point_in(-n));
   if (emit.is_far(place[0].dist - 3.0 * mesh.width())) return;
   std::array<Vec3<T>, kMaxEnds> tilts;
   const size_t nend =
@@ -37,12 +44,21 @@ void smooth_plane_mesh(const SmoothGeom<T>& plane, const SmoothGeom<T>& geom, do
     const Vec3<T> a = 0.5 * (tilts[0] + tilts[1]), b = 0.5 * (tilts[0] - tilts[1]);
     const Vec3<T> t0 = kAlong * a + kAcross * b, t1 = kAlong * b - kAcross * a;
     tilts = {t0, t1, -t1, -t0};
-    set_near_vertices(shape, 1, -values_of(n),
-                      1.1 * std::max(norm(values_of(t0)), norm(values_of(t1))));
   }
+  // The radius about an end: where the mesh is round, half the tilt leads half as far, and to the
+  // same end of a face. The harmonic mean with the largest radius of the mesh, 0 of what has faces
+  // alone: the end of a tilted face may be another one at half the tilt.
+  const auto roundness = [&](const Vec3<T>& end, const Vec3<T>& tilt) {
+    const T largest = mesh.roundness(n);
+    if (largest == 0.0) return largest;
+    const Vec3<T> way = end - point_in(0.5 * tilt - n);
+    const T radius = 2.0 * sqrt(T(dot(way, way) + 1e-4 * mesh.width() * mesh.width())) / norm(tilt);
+    return T(2.0 * largest * radius / (largest + radius));
+  };
   for (size_t i = 0; i < nend; i++) {
-    place[1 + i] = place_in(tilts[i] - n);
-    place[1 + i].near = near_middle(mesh.width(), mesh.roundness(n), tilts[i]);
+    const Vec3<T> end = point_in(tilts[i] - n);
+    place[1 + i] = place_at(end);
+    place[1 + i].near = near_middle(mesh.width(), roundness(end, tilts[i]), tilts[i]);
   }
   emit_places(place, nend, n, mesh.width(), kMaxEnds, emit);
 }
