@@ -8,7 +8,6 @@ A task is a folder with task.toml, which `diffmj plan` reads too, and scene.py:
     NEEDS                   optional: whose models they are, a key of MODELS; default "MyoSuite"
     CFD                     optional: contacts from distance; default: of all geoms, from 0.1 m
     PLANNERS                optional: options by name of a method, in addition to the task file's
-    VARIES                  optional: fields of the scene that differ between machines
 
 `python -m experiments.manipulation ball_swap FOLDER [VARIANT]` writes the scene beside the task
 file, for `diffmj plan FOLDER/task.toml`.
@@ -179,8 +178,7 @@ class Task:
         """What a changed scene changes: a weighted sum of each field of the model that matters to
         the motion, and the errors at the start."""
         start = self.model.key(self.file["start"]["key"]).qpos[None]
-        found = sums(self.model, errors=self.scene.errors(self.model, start))
-        return {k: x for k, x in found.items() if k not in getattr(self.scene, "VARIES", ())}
+        return sums(self.model, errors=self.scene.errors(self.model, start))
 
     def start(self, seed: int) -> dict:
         """The keyframe after it has settled, with velocities that differ from seed to seed."""

@@ -29,6 +29,7 @@ CENTRE = (-0.0125, -0.07)  # [m] of the circle, in the frame of the palm
 # controls that actions between -1 and 1 give: 1 / (1 + exp(-5 (action - 0.5)))
 CONTROLS = tuple(1 / (1 + np.exp(-5 * (action - 0.5))) for action in (-1, 1))
 BALLS = ("ball1", "ball2")
+LEAD = 0.15  # [s] by which what plans follow is ahead of the targets: the balls lag behind
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ def targets(instance: Instance, height: float) -> tuple[np.ndarray, list[np.ndar
 
 
 def files(scene: mujoco.MjModel, instance: Instance) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Times and numbers of the files that task.toml names."""
+    """Times and numbers of the files that task.toml names: the targets, by LEAD too early."""
     time, points = targets(instance, palm(scene)[1])
-    return {f"target{k + 1}.csv": (time, path) for k, path in enumerate(points)}
+    return {f"target{k + 1}.csv": (time - LEAD, path) for k, path in enumerate(points)}
 
 
 def palm(scene: mujoco.MjModel) -> tuple[str, float]:

@@ -72,6 +72,15 @@ def test_one_revolution():
     assert np.ptp(still[0], axis=0) == pytest.approx(np.zeros(3))
 
 
+def test_plans_follow_points_ahead_of_the_targets():
+    instance = scene.Instance()
+    model = scene.model(instance)
+    time, points = scene.targets(instance, scene.palm(model)[1])
+    for k, (early, path) in enumerate(scene.files(model, instance).values()):
+        late = np.interp(1.0, time, points[k][:, 0])
+        assert np.interp(1.0 - scene.LEAD, early, path[:, 0]) == pytest.approx(late)
+
+
 def test_instances_of_phase_2():
     drawn = [scene.draw(seed) for seed in range(60)]
     assert drawn[3] == scene.draw(3)
