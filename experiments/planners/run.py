@@ -1,10 +1,11 @@
 """Four planners on three tasks: cost over what was spent on the plan.
 
 A cup must push a puck around a wall; an arm must reach; a humanoid that was pushed must keep
-standing on one leg. Every planner makes one plan from the same twenty starts, on two cores: gradients
-from two starts at once. The time it takes is counted in rollouts, so that the numbers do not depend
-on the machine: two at once count as one, and with their gradients as 2.3. iLQR begins with the best
-of as many samples as a round of the others has; an iteration of it counts 5 beside its rollouts.
+standing on one leg. Every planner makes one plan from the same twenty starts, on two cores:
+gradients from two starts at once. The time it takes is counted in rollouts, so that the numbers do
+not depend on the machine: two at once count as one, and with their gradients as 2.3. iLQR begins
+with the best of as many samples as a round of the others has; an iteration of it counts 5 beside
+its rollouts.
 """
 
 import sys

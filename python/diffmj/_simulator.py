@@ -295,8 +295,8 @@ class Simulator(ModelProperties):
             GradientWarning: the gradient is unreliable, because MuJoCo's constraint solver stopped
                 before it had converged (SolverWarning), or, with adaptive steps, because contacts
                 or limits begin or end too slowly (GrazingWarning) or too often (ChatterWarning), or
-                a collider exchanges contacts that carry force (JumpWarning). At most one warning of each category is given; the texts are also
-                in the trajectory's warnings.
+                a collider exchanges contacts that carry force (JumpWarning). At most one warning of
+                each category is given; the texts are also in the trajectory's warnings.
         """
         who = "rollout"
         inputs = self._inputs(

@@ -103,8 +103,8 @@ void ColoredNoise::add(RandomNormal& random, double sigma, CVec scale, double* x
   }
 }
 
-// For all columns at once and in single precision, which is enough for noise: these sums are most of
-// what a sample costs beside its rollout.
+// For all columns at once and in single precision, which is enough for noise: these sums are most
+// of what a sample costs beside its rollout.
 void ColoredNoise::add_pink(RandomNormal& random, double sigma, CVec scale, double* x) const {
   const size_t n = h_.size(), width = scale.size();
   const auto row = [&](size_t i) { return static_cast<Eigen::Index>(i * width); };
@@ -118,7 +118,8 @@ void ColoredNoise::add_pink(RandomNormal& random, double sigma, CVec scale, doub
     pink.tail(row(n - lag)) += static_cast<float>(h_[lag]) * white.head(row(n - lag));
   }
   for (size_t i = 0; i < n * width; i++) {
-    x[i] += sigma * scale[i % width] * gain_ * static_cast<double>(pink[static_cast<Eigen::Index>(i)]);
+    x[i] +=
+        sigma * scale[i % width] * gain_ * static_cast<double>(pink[static_cast<Eigen::Index>(i)]);
   }
 }
 

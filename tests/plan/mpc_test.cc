@@ -229,14 +229,14 @@ TEST(RunMpc, ExpectsTheFirstPlanToTakeLonger) {
   }
 }
 
-// The first plan is expected to take 0.2 s and takes 0.02 s: until it begins, later plans improve it
-// and begin at the same state.
+// The first plan is expected to take 0.2 s and takes 0.02 s: until it begins, later plans improve
+// it and begin at the same state.
 TEST(RunMpc, NoPlanBeginsBeforeTheOneBeforeIt) {
   const Model m = Model::from_xml(kArm);
   Planner planner(m, reach(m), options(2));
-  const MpcRun run = run_mpc(
-      planner, m, {},
-      {.nstep = 80, .execute = 1, .realtime = true, .latency = 0.2, .plan_seconds = 0.02});
+  const MpcRun run =
+      run_mpc(planner, m, {},
+              {.nstep = 80, .execute = 1, .realtime = true, .latency = 0.2, .plan_seconds = 0.02});
   ASSERT_GE(run.plans.size(), 15u);
   for (size_t i = 1; i < run.plans.size(); i++) {
     const MpcPlan &before = run.plans[i - 1], &plan = run.plans[i];
